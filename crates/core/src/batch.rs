@@ -1,0 +1,250 @@
+//! Group commit: commands that wait together share one transaction, and none harms another.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use crate::command::{Command, Context, Seed};
+use crate::model::{
+    Code, Error, ExecutionId, Lane, LaneId, LaneMode, Namespace, NamespaceId, Result, Route,
+    RouteId, Settings, Timestamp,
+};
+use crate::recorder::Recorder;
+use crate::store::{Read, Store, Tx};
+
+/// Tells the time of a store that has no clock of its own.
+pub trait Clock: Send + Sync {
+    /// The present moment.
+    fn now(&self) -> Timestamp;
+}
+
+/// A command under way, whatever its type.
+pub trait Job: Send {
+    /// The command's name, for the log.
+    fn name(&self) -> &'static str;
+
+    /// Where its randomness begins.
+    fn seed(&self) -> Seed;
+
+    /// Runs the rule and keeps the answer.
+    fn apply(&mut self, tx: &mut dyn Tx, cx: &Context) -> Result<()>;
+
+    /// Replaces the answer by an error.
+    fn refuse(&mut self, error: Error);
+}
+
+/// A command of a known type, with its answer once there is one.
+#[derive(Debug)]
+pub struct Call<C: Command> {
+    command: C,
+    seed: Seed,
+    answer: Option<Result<C::Output>>,
+}
+
+impl<C: Command> Call<C> {
+    /// Draws the seed: re-runs give the same ids and secrets.
+    pub fn new(command: C, seed: Seed) -> Self {
+        Self {
+            command,
+            seed,
+            answer: None,
+        }
+    }
+
+    /// The answer.
+    pub fn into_answer(self) -> Result<C::Output> {
+        self.answer
+            .unwrap_or_else(|| Err(Error::bug("the command was never run")))
+    }
+}
+
+impl<C: Command> Job for Call<C> {
+    fn name(&self) -> &'static str {
+        C::NAME
+    }
+
+    fn seed(&self) -> Seed {
+        self.seed
+    }
+
+    fn apply(&mut self, tx: &mut dyn Tx, cx: &Context) -> Result<()> {
+        self.answer = Some(Ok(self.command.apply(tx, cx)?));
+        Ok(())
+    }
+
+    fn refuse(&mut self, error: Error) {
+        self.answer = Some(Err(error));
+    }
+}
+
+/// What a commit changed that someone may be waiting for. Losing it delays, and loses nothing:
+/// every waiter also asks again after a while.
+#[derive(Debug, Default)]
+pub struct Wakes {
+    /// Work that became claimable, by lane and route.
+    pub ready: Vec<ReadyWork>,
+    /// Executions that ended.
+    pub ended: Vec<ExecutionId>,
+    /// The earliest moment at which something written became due.
+    pub due: Option<Timestamp>,
+    /// Whether events were appended.
+    pub events: bool,
+}
+
+impl Wakes {
+    /// Whether nobody needs to be told.
+    pub fn is_empty(&self) -> bool {
+        self.ready.is_empty() && self.ended.is_empty() && self.due.is_none() && !self.events
+    }
+}
+
+/// Work that became claimable.
+#[derive(Clone, Debug)]
+pub struct ReadyWork {
+    /// The namespace it is in.
+    pub namespace: Arc<Namespace>,
+    /// The lane it is in.
+    pub lane: Arc<Lane>,
+    /// What a worker must serve to get it; `None` when it may be anything in the lane.
+    pub route: Option<Arc<Route>>,
+    /// How much.
+    pub count: usize,
+}
+
+/// What the rows written by a batch mean for those who wait, before ids are resolved to names.
+#[derive(Debug, Default)]
+pub(crate) struct Notes {
+    pub(crate) ready: BTreeMap<(NamespaceId, LaneId, Option<RouteId>), usize>,
+    pub(crate) ended: Vec<ExecutionId>,
+    pub(crate) due: Option<Timestamp>,
+    pub(crate) events: bool,
+}
+
+impl Notes {
+    fn resolve(self, read: &mut dyn Read) -> Result<Wakes> {
+        let mut ready = Vec::with_capacity(self.ready.len());
+        for ((namespace, lane, route), count) in self.ready {
+            let lane = read.lane_by_id(lane)?;
+            if lane.mode == LaneMode::Paused {
+                continue;
+            }
+            let route = match route {
+                Some(id) => read.routes(namespace)?.get(id).cloned(),
+                None => None,
+            };
+            let namespace = read.namespace_by_id(namespace)?;
+            ready.push(ReadyWork {
+                namespace,
+                lane,
+                route,
+                count,
+            });
+        }
+        Ok(Wakes {
+            ready,
+            ended: self.ended,
+            due: self.due,
+            events: self.events,
+        })
+    }
+}
+
+/// Runs commands in one transaction and keeps every answer.
+///
+/// A refused command has written nothing and costs nothing. A command that fails or panics after
+/// it wrote is answered alone, and all others run again as one batch: they saw what it wrote. An
+/// error of the store itself answers all of them.
+pub fn run_batch(
+    store: &mut dyn Store,
+    jobs: &mut [&mut dyn Job],
+    settings: &Settings,
+    clock: &dyn Clock,
+) -> Wakes {
+    let mut open: Vec<usize> = (0..jobs.len()).collect();
+    while !open.is_empty() {
+        match try_batch(store, jobs, &open, settings, clock) {
+            Ok(wakes) => return wakes,
+            Err(Fault::Culprit { index, error }) => {
+                jobs[index].refuse(error);
+                open.retain(|other| *other != index);
+            }
+            Err(Fault::Store(error)) => {
+                for index in open {
+                    jobs[index].refuse(error.clone());
+                }
+                return Wakes::default();
+            }
+        }
+    }
+    Wakes::default()
+}
+
+/// Why a batch came to nothing.
+enum Fault {
+    /// Because of this one command.
+    Culprit { index: usize, error: Error },
+    /// Because of the store.
+    Store(Error),
+}
+
+fn try_batch(
+    store: &mut dyn Store,
+    jobs: &mut [&mut dyn Job],
+    open: &[usize],
+    settings: &Settings,
+    clock: &dyn Clock,
+) -> Result<Wakes, Fault> {
+    let mut tx = store.begin().map_err(Fault::Store)?;
+    let now = clock.now().max(tx.last_now().map_err(Fault::Store)?);
+    let mut notes = Notes::default();
+    let mut wrote = false;
+    for &index in open {
+        let job = &mut *jobs[index];
+        let cx = Context::new(now, settings, job.seed());
+        let mut recorder = Recorder::new(&mut *tx, &mut notes);
+        let result = catch_unwind(AssertUnwindSafe(|| job.apply(&mut recorder, &cx)));
+        let (writes, latched) = recorder.finish();
+        wrote |= writes > 0;
+        // The latch is trusted, not the rule: a rule that swallowed an error of the store has
+        // answered from what it did not see.
+        let refusal = match (latched, result) {
+            (Some(error), _) if concerns_store(&error) => return Err(Fault::Store(error)),
+            (Some(error), _) => return Err(Fault::Culprit { index, error }),
+            (None, Ok(Ok(()))) => continue,
+            (None, Ok(Err(error))) => error,
+            (None, Err(panic)) => report_panic(job.name(), &*panic),
+        };
+        if writes > 0 {
+            return Err(Fault::Culprit {
+                index,
+                error: refusal,
+            });
+        }
+        job.refuse(refusal);
+    }
+    if !wrote {
+        return Ok(Wakes::default());
+    }
+    let wakes = notes.resolve(&mut *tx).map_err(Fault::Store)?;
+    tx.commit(now).map_err(Fault::Store)?;
+    Ok(wakes)
+}
+
+fn concerns_store(error: &Error) -> bool {
+    matches!(
+        error.code(),
+        Code::Unavailable | Code::StorageFull | Code::ReadOnly
+    )
+}
+
+fn report_panic(command: &str, panic: &(dyn Any + Send)) -> Error {
+    let said = (panic.downcast_ref::<&str>().copied())
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message");
+    let incident = Context::incident();
+    tracing::error!(%incident, command, said, "a rule panicked");
+    Error::bug(format!(
+        "the rule of `{command}` panicked; look for {incident} in the log"
+    ))
+}

@@ -1,0 +1,413 @@
+//! Claiming work: the next executions of some lanes that a worker can do.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::command::{Command, Context};
+use crate::event::{EventKind, log};
+use crate::finish::take_slots;
+use crate::model::{
+    Cause, Check, DEFAULT_NAME, Execution, ExecutionId, Fallback, Grant, Lane, LaneMode, Lease,
+    LeaseToken, Limits, Namespace, Payload, Ready, Result, RouteId, State, Tags, Timestamp,
+    default_name, duration_ms, option_duration_ms,
+};
+use crate::store::Tx;
+
+/// Takes the next work a worker can do.
+///
+/// Lanes are emptied strictly in the order given; within a lane the highest priority goes first,
+/// then the lowest rank. Work of other kinds or beyond the worker's capabilities is not looked at.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    /// Where the work belongs.
+    #[serde(default = "default_name")]
+    pub namespace: String,
+    /// Who will hold the leases: the worker's instance id.
+    pub worker: String,
+    /// The lanes, in order.
+    #[serde(default = "default_lanes")]
+    pub lanes: Vec<String>,
+    /// The kinds the worker handles; none means all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kinds: Vec<String>,
+    /// What the worker has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub capabilities: Vec<String>,
+    /// How much to take at most, 1 to 1000.
+    #[serde(default = "one")]
+    pub max: usize,
+    /// How long a lease lasts without renewal: 1 s to 1 h.
+    #[serde(rename = "lease_ttl_ms", with = "duration_ms", default = "default_ttl")]
+    pub lease_ttl: Duration,
+    /// Reserve the work for this long instead of leasing it: at most a minute.
+    #[serde(rename = "reserve_ms", with = "option_duration_ms")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reserve: Option<Duration>,
+    /// How long to wait when there is nothing: at most a minute. The engine waits, outside the
+    /// store.
+    #[serde(rename = "wait_ms", with = "duration_ms")]
+    #[serde(default, skip_serializing_if = "Duration::is_zero")]
+    pub wait: Duration,
+}
+
+fn default_lanes() -> Vec<String> {
+    vec![DEFAULT_NAME.to_owned()]
+}
+
+fn one() -> usize {
+    1
+}
+
+pub(crate) fn default_ttl() -> Duration {
+    Duration::from_secs(30)
+}
+
+impl Claim {
+    /// One execution of any kind from the default lane, for 30 seconds, without waiting.
+    pub fn new(worker: impl Into<String>) -> Self {
+        Self {
+            namespace: default_name(),
+            worker: worker.into(),
+            lanes: default_lanes(),
+            kinds: vec![],
+            capabilities: vec![],
+            max: 1,
+            lease_ttl: default_ttl(),
+            reserve: None,
+            wait: Duration::ZERO,
+        }
+    }
+
+    fn check(&self) -> Result<()> {
+        let mut check = Check::default();
+        check.name("namespace", &self.namespace);
+        check.name("worker", &self.worker);
+        check.names("lanes", &self.lanes);
+        check.names("kinds", &self.kinds);
+        check.capabilities("capabilities", &self.capabilities);
+        check.batch("max", self.max);
+        check.lease("lease_ttl_ms", self.lease_ttl);
+        check_reserve(&mut check, self.reserve);
+        check.duration("wait_ms", self.wait, Duration::ZERO, Limits::WAIT_MAX);
+        check.finish()
+    }
+}
+
+pub(crate) fn check_reserve(check: &mut Check, reserve: Option<Duration>) {
+    if let Some(reserve) = reserve {
+        check.duration(
+            "reserve_ms",
+            reserve,
+            Duration::from_millis(1),
+            Limits::GRANT_MAX,
+        );
+    }
+}
+
+/// What a claim got: leases, or grants if it asked to reserve.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Claimed {
+    /// Work to do.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub leases: Vec<Leased>,
+    /// Work reserved.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub grants: Vec<Granted>,
+}
+
+impl Claimed {
+    /// Whether there was nothing to claim.
+    pub fn is_empty(&self) -> bool {
+        self.leases.is_empty() && self.grants.is_empty()
+    }
+}
+
+/// Work a worker holds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Leased {
+    /// What to present with every write.
+    pub lease: LeaseToken,
+    /// Until when it is held unless renewed.
+    pub expires_at: Timestamp,
+    /// Where the execution belongs.
+    pub namespace: String,
+    /// The lane it came from.
+    pub lane: String,
+    /// Which handler does it.
+    pub kind: String,
+    /// 1, 2, 3 …
+    pub attempt: u32,
+    /// 1, and one more with every replay.
+    pub run: u32,
+    /// Retries used so far.
+    pub retries: u32,
+    /// Whether this continues an attempt that slept.
+    pub resumed: bool,
+    /// What the handler gets; absent when the answer would have become too large, then
+    /// `GetInput` has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<Payload>,
+    /// Its priority.
+    pub priority: i32,
+    /// When it was submitted.
+    pub created_at: Timestamp,
+    /// When it expires.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline_at: Option<Timestamp>,
+    /// Its labels.
+    #[serde(default, skip_serializing_if = "Tags::is_empty")]
+    pub tags: Tags,
+    /// What the handler should use instead, after this many retries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fallback: Option<Fallback>,
+}
+
+impl Leased {
+    /// The execution.
+    pub fn id(&self) -> ExecutionId {
+        self.lease.execution
+    }
+}
+
+/// Work reserved for a worker.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Granted {
+    /// What to present to redeem it.
+    pub grant: LeaseToken,
+    /// When it lapses.
+    pub expires_at: Timestamp,
+    /// Who may redeem it.
+    pub worker: String,
+    /// Which handler does it.
+    pub kind: String,
+    /// The lane it came from.
+    pub lane: String,
+}
+
+impl Command for Claim {
+    const NAME: &'static str = "claim";
+    type Output = Claimed;
+
+    fn apply(&self, tx: &mut dyn Tx, cx: &Context) -> Result<Claimed> {
+        self.check()?;
+        let mut claimed = Claimed::default();
+        let Some(namespace) = tx.namespace(&self.namespace)? else {
+            return Ok(claimed);
+        };
+        let served = tx
+            .routes(namespace.id)?
+            .served(&self.kinds, &self.capabilities);
+        if served.is_empty() {
+            return Ok(claimed);
+        }
+        let mut taken = Vec::new();
+        for name in &self.lanes {
+            if let Some(lane) = tx.lane(namespace.id, name)? {
+                let wanted = self.max - taken.len();
+                taken.extend(self.claim_lane(tx, cx, &lane, &served, wanted)?);
+            }
+            if taken.len() == self.max {
+                break;
+            }
+        }
+        match self.reserve {
+            Some(_) => {
+                for taken in &taken {
+                    claimed.grants.push(granted(tx, taken)?);
+                }
+            }
+            None => claimed.leases = leased(tx, cx, &namespace, &taken)?,
+        }
+        Ok(claimed)
+    }
+}
+
+impl Claim {
+    fn claim_lane(
+        &self,
+        tx: &mut dyn Tx,
+        cx: &Context,
+        lane: &Lane,
+        served: &[RouteId],
+        wanted: usize,
+    ) -> Result<Vec<Taken>> {
+        let room = free_slots(lane).min(wanted);
+        if lane.mode == LaneMode::Paused || room == 0 {
+            return Ok(vec![]);
+        }
+        let found = tx.claimable(lane.id, served, room)?;
+        if !found.is_empty() {
+            take_slots(tx, lane, u32::try_from(found.len()).unwrap_or(u32::MAX))?;
+        }
+        let mut taken = Vec::with_capacity(found.len());
+        for mut execution in found {
+            let resumed = execution.state == State::Resumable;
+            match self.reserve {
+                Some(reserve) => grant(tx, cx, &mut execution, &self.worker, reserve)?,
+                None => take(
+                    tx,
+                    cx,
+                    &mut execution,
+                    &self.worker,
+                    self.lease_ttl,
+                    Cause::Claim,
+                )?,
+            }
+            taken.push(Taken {
+                execution,
+                lane: lane.name.clone(),
+                resumed,
+            });
+        }
+        Ok(taken)
+    }
+}
+
+/// An execution that found its owner.
+pub(crate) struct Taken {
+    pub(crate) execution: Execution,
+    pub(crate) lane: String,
+    pub(crate) resumed: bool,
+}
+
+/// How many more of a lane's executions may be owned.
+pub(crate) fn free_slots(lane: &Lane) -> usize {
+    lane.max_active
+        .map_or(usize::MAX, |max| max.saturating_sub(lane.active) as usize)
+}
+
+/// What a claimable or reserved execution is when nobody owns it.
+pub(crate) fn readiness(execution: &Execution) -> Option<Ready> {
+    match &execution.state {
+        State::Waiting => Some(Ready::Waiting),
+        State::Resumable => Some(Ready::Resumable),
+        State::Granted(grant) => Some(grant.back),
+        State::Delayed(_) | State::Active(_) | State::Ended(_) => None,
+    }
+}
+
+/// Leases an execution to a worker. The caller takes the lane's slot.
+pub(crate) fn take(
+    tx: &mut dyn Tx,
+    cx: &Context,
+    execution: &mut Execution,
+    worker: &str,
+    ttl: Duration,
+    cause: Cause,
+) -> Result<()> {
+    if readiness(execution) == Some(Ready::Waiting) {
+        execution.attempt += 1;
+    }
+    execution.started_at.get_or_insert(cx.now);
+    // A redeemed grant keeps its secret, so that a repeated redemption finds its lease.
+    let secret = match &execution.state {
+        State::Granted(grant) => grant.secret,
+        _ => cx.secret(),
+    };
+    let lease = Lease {
+        worker: worker.to_owned(),
+        secret,
+        until: cx.now + ttl,
+        ttl,
+        cancel: None,
+    };
+    execution.enter(State::Active(lease), cause, cx.now);
+    tx.save(execution)?;
+    log(tx, cx, execution, EventKind::Claimed, Some(worker), None)
+}
+
+/// Reserves a claimable execution for a worker. The caller takes the lane's slot.
+pub(crate) fn grant(
+    tx: &mut dyn Tx,
+    cx: &Context,
+    execution: &mut Execution,
+    worker: &str,
+    reserve: Duration,
+) -> Result<()> {
+    let grant = Grant {
+        worker: worker.to_owned(),
+        secret: cx.secret(),
+        until: cx.now + reserve,
+        back: readiness(execution).unwrap_or(Ready::Waiting),
+    };
+    execution.enter(State::Granted(grant), Cause::Grant, cx.now);
+    tx.save(execution)?;
+    log(tx, cx, execution, EventKind::Granted, Some(worker), None)
+}
+
+/// The answer for executions just leased, with as many inputs as fit.
+pub(crate) fn leased(
+    tx: &mut dyn Tx,
+    cx: &Context,
+    namespace: &Namespace,
+    taken: &[Taken],
+) -> Result<Vec<Leased>> {
+    let rows: Vec<_> = taken.iter().map(|taken| taken.execution.row).collect();
+    let inputs = tx.inputs(&rows)?;
+    let routes = tx.routes(namespace.id)?;
+    let mut room = cx.limits().batch_bytes;
+    let mut leases = Vec::with_capacity(taken.len());
+    for (
+        Taken {
+            execution,
+            lane,
+            resumed,
+        },
+        input,
+    ) in taken.iter().zip(inputs)
+    {
+        let State::Active(lease) = &execution.state else {
+            continue;
+        };
+        let input = (input.bytes.len() <= room).then_some(input);
+        room -= input.as_ref().map_or(0, |input| input.bytes.len());
+        let kind = routes.get(execution.route).map(|route| route.kind.clone());
+        leases.push(Leased {
+            lease: LeaseToken {
+                execution: execution.id,
+                epoch: execution.epoch,
+                secret: lease.secret,
+            },
+            expires_at: lease.until,
+            namespace: namespace.name.clone(),
+            lane: lane.clone(),
+            kind: kind.unwrap_or_default(),
+            attempt: execution.attempt,
+            run: execution.run,
+            retries: execution.retries,
+            resumed: *resumed,
+            input,
+            priority: execution.priority,
+            created_at: execution.created_at,
+            deadline_at: execution.deadline_at,
+            tags: (*execution.tags).clone(),
+            fallback: execution.policy.fallback(execution.retries).cloned(),
+        });
+    }
+    Ok(leases)
+}
+
+/// The answer for an execution just reserved.
+pub(crate) fn granted(tx: &mut dyn Tx, taken: &Taken) -> Result<Granted> {
+    let Taken {
+        execution, lane, ..
+    } = taken;
+    let State::Granted(grant) = &execution.state else {
+        return Err(crate::Error::bug("a reserved execution has no grant"));
+    };
+    let routes = tx.routes(execution.namespace)?;
+    let kind = routes.get(execution.route).map(|route| route.kind.clone());
+    Ok(Granted {
+        grant: LeaseToken {
+            execution: execution.id,
+            epoch: execution.epoch,
+            secret: grant.secret,
+        },
+        expires_at: grant.until,
+        worker: grant.worker.clone(),
+        kind: kind.unwrap_or_default(),
+        lane: lane.clone(),
+    })
+}

@@ -1,0 +1,98 @@
+//! The heart of Everloom: the model, the rules, and the contract a store fulfils.
+//!
+//! Everything here is synchronous and deterministic. A [`Command`] is plain data; its rule reads
+//! and writes rows through [`Tx`] and takes time, ids and randomness from its [`Context`]: the
+//! same rows, command and context give the same rows, events and answer. Stores only know how to
+//! load and save rows; [`run_batch`] is the one place that begins and commits.
+//!
+//! This crate does no input or output, asks no clock, and knows no store but [`MemoryStore`].
+//!
+//! Suggested reading order: [`State`] and [`Execution`], then [`Submit`], [`Claim`] and
+//! [`Complete`], then [`Store`].
+
+mod model;
+
+mod command;
+mod store;
+
+mod batch;
+mod recorder;
+
+mod retry;
+
+mod submit;
+
+mod claim;
+mod grant;
+mod lease;
+
+mod cancel;
+mod complete;
+mod delay;
+mod fail;
+mod finish;
+mod release;
+
+mod hold;
+mod lane;
+mod namespace;
+mod priority;
+mod replay;
+mod revoke;
+mod set_tags;
+
+mod worker;
+
+mod chore;
+mod clock;
+mod delete;
+
+mod event;
+mod explain;
+mod overview;
+mod read;
+mod registry;
+
+pub use batch::{Call, Clock, Job, ReadyWork, Wakes, run_batch};
+pub use cancel::{AcknowledgeCancel, Cancel, CancelAcknowledged, CancelOutcome};
+pub use chore::{Chore, ChoreKind};
+pub use claim::{Claim, Claimed, Granted, Leased};
+pub use clock::{Prepare, Tick, Ticked};
+pub use command::{Command, Context, Query, Seed};
+pub use complete::{Complete, Completed};
+pub use delay::{Delay, DelayOutcome};
+pub use delete::Delete;
+pub use event::{Event, EventFilter, EventKind, EventPage, From, NewEvent, ReadEvents};
+pub use explain::{Explain, Explanation};
+pub use fail::{Fail, FailOutcome};
+pub use grant::{ClaimExecution, ClaimRefusal, ClaimedExecution, DEFAULT_RESERVE, RedeemGrant};
+pub use hold::{Hold, HoldOutcome, Unhold};
+pub use lane::{DrainLane, LaneChanged, PauseLane, PutLane, ResumeLane};
+pub use lease::{Renew, Renewal, RenewedLeases, ReportProgress};
+pub use model::*;
+pub use namespace::PutNamespace;
+pub use overview::{
+    About, AttemptPage, AttemptView, GetAbout, LanePage, LaneView, ListAttempts, ListLanes,
+    ListNamespaces, NamespacePage, NamespaceView,
+};
+pub use priority::{ChangePriority, PriorityChanged};
+pub use read::{
+    CountExecutions, Counts, ExecutionPage, ExecutionResult, ExecutionView, GetExecution, GetInput,
+    GetResult, ListExecutions, PageCursor,
+};
+pub use registry::{COMMANDS, QUERIES};
+pub use release::{Release, ReleaseOutcome};
+pub use replay::{Replay, Replayed};
+pub use retry::{Failure, FailureClass};
+pub use revoke::{NothingToRevoke, RevokeLease, RevokeOutcome};
+pub use set_tags::{SetTags, Tagged};
+pub use store::{
+    BackupProgress, Count, EventScan, EventSlice, EventSpan, ListScan, ListSlice, Read, Source,
+    Store, StoreInfo, Transaction, Tx,
+};
+pub use submit::{NewExecution, Submission, Submit, Submitted};
+pub use worker::{
+    ExpiredLease, ExpiredLeaseCursor, ExpiredLeasePage, Heartbeat, HeartbeatWorker,
+    ListExpiredLeases, ListWorkers, MarkWorkerDead, MarkedDead, RegisterWorker, Registration,
+    WorkerPage, WorkerView,
+};

@@ -1,0 +1,121 @@
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Error, Result, duration_ms};
+
+/// Every bound on what a command may ask for.
+///
+/// The constants are fixed; the fields may be set when an engine is opened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// Bytes of an input, a result or a failure's detail (1 MiB; at most [`Limits::PAYLOAD_MAX`]).
+    pub payload_bytes: usize,
+    /// Bytes of all payloads of one batch, given or returned (16 MiB).
+    pub batch_bytes: usize,
+}
+
+impl Limits {
+    /// The largest [`Limits::payload_bytes`] that may be configured.
+    pub const PAYLOAD_MAX: usize = 64 << 20;
+    /// Characters of a name.
+    pub const NAME: usize = 128;
+    /// Bytes of an idempotency key.
+    pub const KEY: usize = 256;
+    /// Bytes of a content type.
+    pub const CONTENT_TYPE: usize = 128;
+    /// Bytes of a reason or message.
+    pub const TEXT: usize = 1024;
+    /// Tags of one execution.
+    pub const TAGS: usize = 64;
+    /// Bytes of a tag's value.
+    pub const TAG_VALUE: usize = 1024;
+    /// Capability tokens of one requirement or worker.
+    pub const CAPABILITIES: usize = 256;
+    /// Bytes of all capability tokens together.
+    pub const CAPABILITY_BYTES: usize = 4096;
+    /// Distinct (kind, capabilities) pairs of one namespace.
+    pub const ROUTES: usize = 4096;
+    /// The highest priority.
+    pub const PRIORITY: i32 = 9000;
+    /// The priority of work that names none.
+    pub const DEFAULT_PRIORITY: i32 = 1000;
+    /// Items of one batch.
+    pub const BATCH: usize = 1000;
+    /// Items of one page.
+    pub const PAGE: usize = 1000;
+    /// Items of a page whose size is not given.
+    pub const DEFAULT_PAGE: usize = 100;
+    /// Lanes or kinds one claim or worker may name.
+    pub const NAMES: usize = 256;
+    /// Fallbacks of one policy.
+    pub const FALLBACKS: usize = 16;
+    /// The shortest lease.
+    pub const LEASE_MIN: Duration = Duration::from_secs(1);
+    /// The longest lease.
+    pub const LEASE_MAX: Duration = Duration::from_secs(3600);
+    /// The longest a grant may stay unredeemed.
+    pub const GRANT_MAX: Duration = Duration::from_secs(60);
+    /// The longest a claim may wait for work.
+    pub const WAIT_MAX: Duration = Duration::from_secs(60);
+    /// The longest any other duration may be: ten years.
+    pub const DURATION_MAX: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
+
+    /// Refuses settings that contradict themselves.
+    pub fn validate(&self) -> Result<()> {
+        if !(1..=Self::PAYLOAD_MAX).contains(&self.payload_bytes) {
+            return Err(Error::invalid(
+                "limits.payload_bytes",
+                format!(
+                    "must be from 1 to {}, not {}",
+                    Self::PAYLOAD_MAX,
+                    self.payload_bytes
+                ),
+            ));
+        }
+        if self.batch_bytes < self.payload_bytes {
+            return Err(Error::invalid(
+                "limits.batch_bytes",
+                format!("must hold one payload of {} bytes", self.payload_bytes),
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            payload_bytes: 1 << 20,
+            batch_bytes: 16 << 20,
+        }
+    }
+}
+
+/// How an engine behaves, as far as the rules are concerned.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// Bounds on what a command may ask for.
+    pub limits: Limits,
+    /// How long events are kept (7 days; zero keeps them for ever).
+    #[serde(rename = "event_retention_ms", with = "duration_ms")]
+    pub event_retention: Duration,
+    /// How often retention looks for what to remove (1 minute).
+    #[serde(rename = "sweep_every_ms", with = "duration_ms")]
+    pub sweep_every: Duration,
+    /// Whether each renewal of a lease is an event (no).
+    pub log_renewals: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            limits: Limits::default(),
+            event_retention: Duration::from_secs(7 * 24 * 3600),
+            sweep_every: Duration::from_secs(60),
+            log_renewals: false,
+        }
+    }
+}

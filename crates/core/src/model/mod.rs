@@ -1,0 +1,35 @@
+//! The nouns: ids, time, payloads, policy, the state of an execution, errors and limits.
+
+mod check;
+mod error;
+mod execution;
+mod id;
+mod limits;
+mod payload;
+mod policy;
+mod rows;
+mod state;
+mod tags;
+mod time;
+mod transition;
+
+pub(crate) use check::Check;
+pub use check::Violation;
+pub use error::{Class, Code, Error, LeaseLost, Result};
+pub use execution::{Execution, Progress};
+pub(crate) use id::default_name;
+pub use id::{
+    ChoreId, Cursor, DEFAULT_NAME, Epoch, ExecutionId, LaneId, LeaseToken, NamespaceId, RouteId,
+    RowId, Secret,
+};
+pub use limits::{Limits, Settings};
+pub use payload::Payload;
+pub use policy::{Backoff, Defaults, Fallback, Policy, RetryOn, RetryPolicy};
+pub use rows::{Key, Lane, LaneMode, LeaseEnd, Namespace, PastLease, Route, RouteTable, WorkerRow};
+pub use state::{
+    Attempt, Axes, Blocking, CancelRequest, DelayCause, Eligibility, End, EndReason, Grant, Lease,
+    Outcome, Ownership, Phase, Ready, State, StateColumns, Status, Timer,
+};
+pub use tags::{TagChanges, Tags};
+pub use time::{Timestamp, duration_ms, option_duration_ms};
+pub use transition::{Cause, TRANSITIONS, Transition};

@@ -1,0 +1,633 @@
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Error, Result, Secret, Timestamp};
+
+/// What an execution is doing, with exactly the data that belongs to it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum State {
+    /// May be claimed; the next claim begins a new attempt.
+    Waiting,
+    /// May be claimed; the next claim continues the attempt.
+    Resumable,
+    /// Not before a time.
+    Delayed(Timer),
+    /// Reserved for one worker for a short while.
+    Granted(Grant),
+    /// Leased to a worker.
+    Active(Lease),
+    /// Over, until it is replayed or removed.
+    Ended(End),
+}
+
+/// The two ways of being claimable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ready {
+    /// The next claim begins a new attempt.
+    Waiting,
+    /// The next claim continues the attempt.
+    Resumable,
+}
+
+impl From<Ready> for State {
+    fn from(ready: Ready) -> Self {
+        match ready {
+            Ready::Waiting => Self::Waiting,
+            Ready::Resumable => Self::Resumable,
+        }
+    }
+}
+
+/// Until when an execution sleeps, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Timer {
+    /// When it may be claimed.
+    pub until: Timestamp,
+    /// Why not before.
+    pub cause: DelayCause,
+    /// What it becomes then.
+    pub then: Ready,
+}
+
+/// Why an execution is delayed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DelayCause {
+    /// It was submitted to start later.
+    Start,
+    /// An attempt failed or lost its worker.
+    Backoff,
+    /// Its worker asked to continue later.
+    Sleep,
+}
+
+/// A reservation for one worker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// Who may redeem it.
+    pub worker: String,
+    /// Known to the holder of the grant only.
+    pub secret: Secret,
+    /// When it lapses.
+    pub until: Timestamp,
+    /// What the execution was, and becomes again if the grant lapses.
+    pub back: Ready,
+}
+
+/// Ownership of an execution by one worker, for a time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// Who holds it.
+    pub worker: String,
+    /// Known to the holder only.
+    pub secret: Secret,
+    /// When it ends unless it is renewed.
+    pub until: Timestamp,
+    /// How long a renewal lasts.
+    pub ttl: Duration,
+    /// Set when someone wants the work to stop.
+    pub cancel: Option<CancelRequest>,
+}
+
+/// A request to stop, which the worker has not honoured yet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CancelRequest {
+    /// Why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Who asked.
+    pub by: String,
+    /// When the request was made.
+    pub requested_at: Timestamp,
+    /// When the engine stops waiting for the worker.
+    pub force_at: Timestamp,
+}
+
+/// How an execution ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct End {
+    /// The terminal state.
+    pub outcome: Outcome,
+    /// What led to it.
+    pub reason: EndReason,
+    /// In words: the failure's message, the reason of the cancel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// Who ended it: a worker, an operator, or `clock`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+}
+
+/// The terminal states.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// A worker delivered the result.
+    Completed,
+    /// No attempt succeeded.
+    Failed,
+    /// Someone stopped it.
+    Cancelled,
+    /// Its deadline passed.
+    Expired,
+}
+
+/// What led to a terminal state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EndReason {
+    /// A worker completed it.
+    Completed,
+    /// An attempt failed for good.
+    Permanent,
+    /// An attempt failed in a way its policy does not retry.
+    NotRetryable,
+    /// The last retry failed.
+    RetriesExhausted,
+    /// It lost its worker too often in a row.
+    MaxReclaims,
+    /// Someone cancelled it.
+    Cancelled,
+    /// Its deadline passed.
+    Deadline,
+}
+
+impl EndReason {
+    /// The stable text.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Permanent => "permanent",
+            Self::NotRetryable => "not_retryable",
+            Self::RetriesExhausted => "retries_exhausted",
+            Self::MaxReclaims => "max_reclaims",
+            Self::Cancelled => "cancelled",
+            Self::Deadline => "deadline",
+        }
+    }
+}
+
+/// A state's name for people; what reads show and searches ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// May be claimed.
+    Waiting,
+    /// May be claimed, and continues where it stopped.
+    Resumable,
+    /// Not before a time.
+    Delayed,
+    /// Reserved for one worker.
+    Granted,
+    /// Leased to a worker.
+    Active,
+    /// A worker delivered the result.
+    Completed,
+    /// No attempt succeeded.
+    Failed,
+    /// Someone stopped it.
+    Cancelled,
+    /// Its deadline passed.
+    Expired,
+}
+
+impl Status {
+    /// Every status, in the order of an execution's life.
+    pub const ALL: [Self; 9] = [
+        Self::Waiting,
+        Self::Resumable,
+        Self::Delayed,
+        Self::Granted,
+        Self::Active,
+        Self::Completed,
+        Self::Failed,
+        Self::Cancelled,
+        Self::Expired,
+    ];
+
+    /// The stable text.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Resumable => "resumable",
+            Self::Delayed => "delayed",
+            Self::Granted => "granted",
+            Self::Active => "active",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+            Self::Expired => "expired",
+        }
+    }
+
+    /// Whether an execution in it is over.
+    pub const fn is_terminal(self) -> bool {
+        self.code() >= Self::FIRST_TERMINAL
+    }
+
+    /// Codes from here on are terminal. Partial indexes of the stores rely on it.
+    pub const FIRST_TERMINAL: i64 = 10;
+
+    /// The number a store saves. Gaps are for states of later capabilities.
+    pub const fn code(self) -> i64 {
+        match self {
+            Self::Waiting => 0,
+            Self::Resumable => 1,
+            Self::Delayed => 2,
+            Self::Granted => 3,
+            Self::Active => 4,
+            Self::Completed => 10,
+            Self::Failed => 11,
+            Self::Cancelled => 12,
+            Self::Expired => 13,
+        }
+    }
+
+    fn from_code(code: i64) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.code() == code)
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl From<Outcome> for Status {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Completed => Self::Completed,
+            Outcome::Failed => Self::Failed,
+            Outcome::Cancelled => Self::Cancelled,
+            Outcome::Expired => Self::Expired,
+        }
+    }
+}
+
+impl State {
+    /// The state's name.
+    pub fn status(&self) -> Status {
+        match self {
+            Self::Waiting => Status::Waiting,
+            Self::Resumable => Status::Resumable,
+            Self::Delayed(_) => Status::Delayed,
+            Self::Granted(_) => Status::Granted,
+            Self::Active(_) => Status::Active,
+            Self::Ended(end) => end.outcome.into(),
+        }
+    }
+
+    /// Who leases or has reserved it.
+    pub fn worker(&self) -> Option<&str> {
+        match self {
+            Self::Granted(grant) => Some(&grant.worker),
+            Self::Active(lease) => Some(&lease.worker),
+            Self::Waiting | Self::Resumable | Self::Delayed(_) | Self::Ended(_) => None,
+        }
+    }
+
+    /// How it ended, if it did.
+    pub fn end(&self) -> Option<&End> {
+        match self {
+            Self::Ended(end) => Some(end),
+            _ => None,
+        }
+    }
+
+    /// The columns a relational store saves; [`State::from_columns`] reads them back.
+    pub fn columns(&self) -> StateColumns<'_> {
+        let mut columns = StateColumns {
+            state: self.status().code(),
+            ..Default::default()
+        };
+        let detail = match self {
+            Self::Waiting | Self::Resumable => None,
+            Self::Delayed(Timer { until, cause, then }) => {
+                columns.until = Some(*until);
+                Some(to_json(&DelayDetail {
+                    cause: *cause,
+                    then: *then,
+                }))
+            }
+            Self::Granted(Grant {
+                worker,
+                secret,
+                until,
+                back,
+            }) => {
+                columns.until = Some(*until);
+                columns.worker = Some(worker);
+                columns.secret = Some(*secret);
+                Some(to_json(back))
+            }
+            Self::Active(Lease {
+                worker,
+                secret,
+                until,
+                ttl,
+                cancel,
+            }) => {
+                columns.until = Some(*until);
+                columns.worker = Some(worker);
+                columns.secret = Some(*secret);
+                columns.ttl_ms = Some(i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX));
+                cancel.as_ref().map(to_json)
+            }
+            Self::Ended(end) => Some(to_json(&EndDetail {
+                reason: end.reason,
+                message: end.message.as_deref(),
+                by: end.by.as_deref(),
+            })),
+        };
+        columns.detail = detail;
+        columns
+    }
+
+    /// The state those columns describe.
+    pub fn from_columns(columns: &StateColumns<'_>) -> Result<Self> {
+        let corrupt = || Error::bug(format!("a stored state contradicts itself: {columns:?}"));
+        let status = Status::from_code(columns.state).ok_or_else(corrupt)?;
+        let detail = columns.detail.as_deref();
+        let until = || columns.until.ok_or_else(corrupt);
+        let worker = || columns.worker.map(str::to_owned).ok_or_else(corrupt);
+        let secret = || columns.secret.ok_or_else(corrupt);
+        Ok(match status {
+            Status::Waiting => Self::Waiting,
+            Status::Resumable => Self::Resumable,
+            Status::Delayed => {
+                let DelayDetail { cause, then } = detail.and_then(from_json).ok_or_else(corrupt)?;
+                Self::Delayed(Timer {
+                    until: until()?,
+                    cause,
+                    then,
+                })
+            }
+            Status::Granted => Self::Granted(Grant {
+                worker: worker()?,
+                secret: secret()?,
+                until: until()?,
+                back: detail.and_then(from_json).ok_or_else(corrupt)?,
+            }),
+            Status::Active => Self::Active(Lease {
+                worker: worker()?,
+                secret: secret()?,
+                until: until()?,
+                ttl: columns
+                    .ttl_ms
+                    .and_then(|ms| u64::try_from(ms).ok())
+                    .map(Duration::from_millis)
+                    .ok_or_else(corrupt)?,
+                cancel: match detail {
+                    Some(text) => Some(from_json(text).ok_or_else(corrupt)?),
+                    None => None,
+                },
+            }),
+            Status::Completed | Status::Failed | Status::Cancelled | Status::Expired => {
+                let outcome = match status {
+                    Status::Completed => Outcome::Completed,
+                    Status::Failed => Outcome::Failed,
+                    Status::Cancelled => Outcome::Cancelled,
+                    _ => Outcome::Expired,
+                };
+                let EndDetail {
+                    reason,
+                    message,
+                    by,
+                } = detail
+                    .and_then(from_json::<EndDetail<String>>)
+                    .ok_or_else(corrupt)?;
+                Self::Ended(End {
+                    outcome,
+                    reason,
+                    message,
+                    by,
+                })
+            }
+        })
+    }
+}
+
+fn to_json<T: Serialize>(value: &T) -> String {
+    serde_json::to_string(value).expect("plain data has a JSON form")
+}
+
+fn from_json<T: for<'de> Deserialize<'de>>(text: &str) -> Option<T> {
+    serde_json::from_str(text).ok()
+}
+
+#[derive(Serialize, Deserialize)]
+struct DelayDetail {
+    cause: DelayCause,
+    then: Ready,
+}
+
+#[derive(Serialize, Deserialize)]
+struct EndDetail<T> {
+    reason: EndReason,
+    #[serde(default = "none", skip_serializing_if = "Option::is_none")]
+    message: Option<T>,
+    #[serde(default = "none", skip_serializing_if = "Option::is_none")]
+    by: Option<T>,
+}
+
+fn none<T>() -> Option<T> {
+    None
+}
+
+/// A [`State`] as a row: its code, the few columns that are searched or hot, the rest as JSON.
+#[derive(Clone, Debug, Default)]
+pub struct StateColumns<'a> {
+    /// [`Status::code`].
+    pub state: i64,
+    /// When the state ends by itself: delay, grant or lease.
+    pub until: Option<Timestamp>,
+    /// Who leases or has reserved it.
+    pub worker: Option<&'a str>,
+    /// The secret of the lease or grant.
+    pub secret: Option<Secret>,
+    /// The lease's time to live in milliseconds.
+    pub ttl_ms: Option<i64>,
+    /// What is left, as JSON.
+    pub detail: Option<String>,
+}
+
+/// The reference's state vector, derived for readers who know it; nothing stores it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Axes {
+    /// Where in its life the execution is.
+    pub lifecycle_phase: Phase,
+    /// Whether someone owns it.
+    pub ownership_state: Ownership,
+    /// Whether it may be claimed.
+    pub eligibility_state: Eligibility,
+    /// What keeps it from running.
+    pub blocking_reason: Blocking,
+    /// How it ended.
+    pub terminal_outcome: Option<Outcome>,
+    /// What its attempt is doing.
+    pub attempt_state: Attempt,
+    /// The state's name.
+    pub public_state: Status,
+}
+
+/// Where in its life an execution is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Not owned and not over.
+    Runnable,
+    /// Leased.
+    Active,
+    /// Over.
+    Terminal,
+}
+
+/// Whether someone owns an execution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ownership {
+    /// Nobody does.
+    Unowned,
+    /// A worker does.
+    Leased,
+    /// A worker did, and its lease has run out.
+    LeaseExpiredReclaimable,
+}
+
+/// Whether an execution may be claimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Eligibility {
+    /// It may.
+    EligibleNow,
+    /// Not before a time.
+    NotEligibleUntilTime,
+    /// It is held.
+    BlockedByOperator,
+    /// Its lane is paused.
+    BlockedByLaneState,
+    /// It is owned, reserved or over.
+    NotApplicable,
+}
+
+/// What keeps an execution from running.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Blocking {
+    /// Nothing.
+    None,
+    /// It waits for a worker to claim it.
+    WaitingForWorker,
+    /// It starts later.
+    WaitingForDelay,
+    /// It is retried later.
+    WaitingForRetryBackoff,
+    /// It, or its lane, is stopped by an operator.
+    PausedByOperator,
+}
+
+/// What an execution's attempt is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Attempt {
+    /// There never was one.
+    None,
+    /// The first is to come.
+    PendingFirstAttempt,
+    /// One runs.
+    RunningAttempt,
+    /// One is to be continued.
+    AttemptInterrupted,
+    /// Another is to come.
+    PendingRetryAttempt,
+    /// The first one of a replay is to come.
+    PendingReplayAttempt,
+    /// The last one is over.
+    AttemptTerminal,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one_of_each() -> Vec<State> {
+        let at = Timestamp::from_millis(5);
+        let secret = Secret::new([3; 16]);
+        let cancel = CancelRequest {
+            reason: None,
+            by: "ops".into(),
+            requested_at: at,
+            force_at: at,
+        };
+        let lease = |cancel| Lease {
+            worker: "w".into(),
+            secret,
+            until: at,
+            ttl: Duration::from_secs(30),
+            cancel,
+        };
+        let end = |outcome, reason, message: Option<&str>| {
+            State::Ended(End {
+                outcome,
+                reason,
+                message: message.map(Into::into),
+                by: None,
+            })
+        };
+        vec![
+            State::Waiting,
+            State::Resumable,
+            State::Delayed(Timer {
+                until: at,
+                cause: DelayCause::Sleep,
+                then: Ready::Resumable,
+            }),
+            State::Granted(Grant {
+                worker: "w".into(),
+                secret,
+                until: at,
+                back: Ready::Waiting,
+            }),
+            State::Active(lease(None)),
+            State::Active(lease(Some(cancel))),
+            end(Outcome::Completed, EndReason::Completed, None),
+            end(Outcome::Failed, EndReason::MaxReclaims, Some("gone")),
+            end(Outcome::Cancelled, EndReason::Cancelled, None),
+            end(Outcome::Expired, EndReason::Deadline, None),
+        ]
+    }
+
+    #[test]
+    fn every_state_survives_its_columns() {
+        for state in one_of_each() {
+            assert_eq!(State::from_columns(&state.columns()).unwrap(), state);
+        }
+    }
+
+    #[test]
+    fn a_row_that_contradicts_itself_is_a_bug_and_not_a_panic() {
+        let lonely = StateColumns {
+            state: Status::Active.code(),
+            ..Default::default()
+        };
+        assert_eq!(
+            State::from_columns(&lonely).unwrap_err().code(),
+            crate::Code::Internal
+        );
+    }
+
+    #[test]
+    fn terminal_codes_are_the_high_ones() {
+        for status in Status::ALL {
+            let over = matches!(
+                status,
+                Status::Completed | Status::Failed | Status::Cancelled | Status::Expired
+            );
+            assert_eq!(status.is_terminal(), over, "{status}");
+        }
+    }
+}

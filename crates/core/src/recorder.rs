@@ -1,0 +1,159 @@
+//! Watches what a rule does to a transaction: counts writes, keeps the first error of the store,
+//! and notes what those who wait should hear of.
+
+use std::sync::Arc;
+
+use crate::batch::Notes;
+use crate::chore::{Chore, ChoreKind};
+use crate::event::NewEvent;
+use crate::model::{
+    ChoreId, Cursor, Defaults, Epoch, Error, Execution, ExecutionId, Key, Lane, LaneId, LaneMode,
+    Namespace, NamespaceId, PastLease, Payload, Result, RouteId, RouteTable, RowId, Timestamp,
+    WorkerRow,
+};
+use crate::store::{Count, EventScan, EventSlice, EventSpan, ListScan, ListSlice, Read, Tx};
+
+pub(crate) struct Recorder<'a> {
+    tx: &'a mut dyn Tx,
+    notes: &'a mut Notes,
+    writes: usize,
+    error: Option<Error>,
+}
+
+impl<'a> Recorder<'a> {
+    pub(crate) fn new(tx: &'a mut dyn Tx, notes: &'a mut Notes) -> Self {
+        Self {
+            tx,
+            notes,
+            writes: 0,
+            error: None,
+        }
+    }
+
+    /// How many writes there were, and the first error the store gave.
+    pub(crate) fn finish(self) -> (usize, Option<Error>) {
+        (self.writes, self.error)
+    }
+
+    fn latch<T>(&mut self, result: Result<T>) -> Result<T> {
+        if let (Err(error), None) = (&result, &self.error) {
+            self.error = Some(error.clone());
+        }
+        result
+    }
+
+    fn note_due(&mut self, at: Option<Timestamp>) {
+        self.notes.due = self.notes.due.into_iter().chain(at).min();
+    }
+
+    fn note_execution(&mut self, execution: &Execution) {
+        if execution.claimable() {
+            let place = (execution.namespace, execution.lane, Some(execution.route));
+            *self.notes.ready.entry(place).or_default() += 1;
+        }
+        if execution.status().is_terminal() {
+            self.notes.ended.push(execution.id);
+        } else {
+            self.note_due(execution.due_at());
+        }
+    }
+
+    fn note_lane(&mut self, lane: &Lane) {
+        let room = lane
+            .max_active
+            .map_or(usize::MAX, |max| max.saturating_sub(lane.active) as usize);
+        if lane.mode != LaneMode::Paused && room > 0 {
+            let count = self
+                .notes
+                .ready
+                .entry((lane.namespace, lane.id, None))
+                .or_default();
+            *count = room.max(*count);
+        }
+    }
+}
+
+macro_rules! forward {
+    (read: $(fn $name:ident(&mut self $(, $arg:ident: $type:ty)*) -> $output:ty;)*) => {$(
+        fn $name(&mut self $(, $arg: $type)*) -> Result<$output> {
+            let result = self.tx.$name($($arg),*);
+            self.latch(result)
+        }
+    )*};
+    (write: $(fn $name:ident(&mut self $(, $arg:ident: $type:ty)*) -> $output:ty $(, then |$this:ident| $note:expr)?;)*) => {$(
+        fn $name(&mut self $(, $arg: $type)*) -> Result<$output> {
+            self.writes += 1;
+            let result = self.tx.$name($($arg),*);
+            $(if result.is_ok() {
+                let $this = &mut *self;
+                $note;
+            })?
+            self.latch(result)
+        }
+    )*};
+}
+
+impl Read for Recorder<'_> {
+    forward! { read:
+        fn last_now(&mut self) -> Timestamp;
+        fn namespace(&mut self, name: &str) -> Option<Arc<Namespace>>;
+        fn namespace_by_id(&mut self, id: NamespaceId) -> Arc<Namespace>;
+        fn namespaces(&mut self, after: Option<&str>, limit: usize) -> Vec<Arc<Namespace>>;
+        fn lane(&mut self, namespace: NamespaceId, name: &str) -> Option<Arc<Lane>>;
+        fn lane_by_id(&mut self, id: LaneId) -> Arc<Lane>;
+        fn lanes(&mut self, namespace: NamespaceId, after: Option<&str>, limit: usize) -> Vec<Arc<Lane>>;
+        fn routes(&mut self, namespace: NamespaceId) -> Arc<RouteTable>;
+        fn find(&mut self, namespace: NamespaceId, ids: &[ExecutionId]) -> Vec<Option<Execution>>;
+        fn claimable(&mut self, lane: LaneId, routes: &[RouteId], limit: usize) -> Vec<Execution>;
+        fn due(&mut self, by: Timestamp, limit: usize) -> Vec<Execution>;
+        fn retired(&mut self, by: Timestamp, limit: usize) -> Vec<Execution>;
+        fn next_due(&mut self) -> Option<Timestamp>;
+        fn owned_by(&mut self, namespace: NamespaceId, worker: &str, by: Timestamp, limit: usize) -> Vec<Execution>;
+        fn count_owned(&mut self, lane: LaneId) -> u32;
+        fn keys(&mut self, namespace: NamespaceId, keys: &[&str]) -> Vec<Option<Key>>;
+        fn inputs(&mut self, rows: &[RowId]) -> Vec<Payload>;
+        fn fingerprint(&mut self, row: RowId) -> Option<[u8; 16]>;
+        fn result(&mut self, row: RowId) -> Option<Payload>;
+        fn past_lease(&mut self, row: RowId, epoch: Epoch) -> Option<PastLease>;
+        fn past_leases(&mut self, row: RowId, after: Epoch, limit: usize) -> Vec<PastLease>;
+        fn worker(&mut self, namespace: NamespaceId, instance: &str) -> Option<WorkerRow>;
+        fn workers(&mut self, namespace: NamespaceId, after: Option<&str>, limit: usize) -> Vec<WorkerRow>;
+        fn lapsed_workers(&mut self, by: Timestamp, limit: usize) -> Vec<WorkerRow>;
+        fn chores(&mut self, by: Timestamp, limit: usize) -> Vec<Chore>;
+        fn find_chore(&mut self, kind: &ChoreKind) -> Option<Chore>;
+        fn events(&mut self, after: Cursor, filter: &EventScan, limit: usize, scan: usize) -> EventSlice;
+        fn event_span(&mut self) -> EventSpan;
+        fn list(&mut self, filter: &ListScan, below: Option<RowId>, limit: usize, scan: usize) -> ListSlice;
+        fn counts(&mut self, namespace: NamespaceId, lane: Option<LaneId>) -> Vec<Count>;
+        fn oldest_ready(&mut self, lane: LaneId) -> Option<Timestamp>;
+        fn expired_leases(&mut self, namespace: NamespaceId, as_of: Timestamp, after: Option<(Timestamp, ExecutionId)>, limit: usize) -> Vec<Execution>;
+    }
+}
+
+impl Tx for Recorder<'_> {
+    forward! { write:
+        fn put_namespace(&mut self, name: &str, defaults: &Defaults) -> Arc<Namespace>;
+        fn add_lane(&mut self, namespace: NamespaceId, name: &str) -> Arc<Lane>;
+        fn save_lane(&mut self, lane: &Lane) -> (), then |this| this.note_lane(lane);
+        fn add_route(&mut self, namespace: NamespaceId, kind: &str, capabilities: &[String]) -> RouteId;
+        fn new_row(&mut self) -> RowId;
+        fn insert(&mut self, execution: &Execution, input: &Payload, fingerprint: Option<&[u8; 16]>) -> (),
+            then |this| this.note_execution(execution);
+        fn save(&mut self, execution: &Execution) -> (), then |this| this.note_execution(execution);
+        fn save_tags(&mut self, execution: &Execution) -> ();
+        fn remove(&mut self, execution: &Execution) -> ();
+        fn put_result(&mut self, row: RowId, result: &Payload) -> ();
+        fn drop_result(&mut self, row: RowId) -> ();
+        fn add_past_lease(&mut self, lease: &PastLease) -> ();
+        fn add_event(&mut self, event: &NewEvent) -> (), then |this| this.notes.events = true;
+        fn put_key(&mut self, key: &Key) -> ();
+        fn drop_key(&mut self, namespace: NamespaceId, key: &str) -> ();
+        fn put_worker(&mut self, worker: &WorkerRow) -> (), then |this| this.note_due(Some(worker.due_at()));
+        fn drop_worker(&mut self, namespace: NamespaceId, instance: &str) -> ();
+        fn add_chore(&mut self, kind: &ChoreKind, due_at: Timestamp) -> ChoreId, then |this| this.note_due(Some(due_at));
+        fn save_chore(&mut self, chore: &Chore) -> (), then |this| this.note_due(Some(chore.due_at));
+        fn drop_chore(&mut self, id: ChoreId) -> ();
+        fn trim_events(&mut self, before: Timestamp, limit: usize) -> usize;
+        fn trim_keys(&mut self, by: Timestamp, limit: usize) -> usize;
+    }
+}

@@ -1,0 +1,698 @@
+//! Submitting work: all of a batch or nothing, landing directly in its state.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::command::{Command, Context};
+use crate::event::{EventKind, log};
+use crate::lane;
+use crate::model::{
+    Check, Code, DelayCause, Epoch, Error, Execution, ExecutionId, Key, Lane, LaneMode, Limits,
+    Namespace, NamespaceId, Payload, Policy, Ready, Result, RouteId, State, Status, Tags, Timer,
+    Timestamp, default_name, option_duration_ms,
+};
+use crate::namespace;
+use crate::store::{Read, Tx};
+
+/// Submits executions, all of them or none.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Submit {
+    /// Where they belong; created by use.
+    #[serde(default = "default_name")]
+    pub namespace: String,
+    /// What to submit, 1 to 1000.
+    pub executions: Vec<NewExecution>,
+}
+
+/// One execution to submit.
+///
+/// ```
+/// # use everloom_core::{NewExecution, Payload};
+/// # use std::time::Duration;
+/// let mail = NewExecution::new("send_mail")
+///     .input(Payload::bytes("hello"))
+///     .lane("mail")
+///     .priority(2000)
+///     .key("order-17")
+///     .delay(Duration::from_secs(60));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NewExecution {
+    /// Which handler does it.
+    pub kind: String,
+    /// What the handler gets.
+    #[serde(default, skip_serializing_if = "Payload::is_empty")]
+    pub input: Payload,
+    /// Its id, unique in the namespace; minted when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<ExecutionId>,
+    /// Submitting again under the same key gives the first execution instead of a second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// The queue; created by use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lane: Option<String>,
+    /// 0 to 9000, higher first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<i32>,
+    /// What a worker must have to get it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub capabilities: Vec<String>,
+    /// Not before this time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_at: Option<Timestamp>,
+    /// Not before this long from now; instead of `start_at`.
+    #[serde(rename = "delay_ms", with = "option_duration_ms")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay: Option<Duration>,
+    /// When it expires if it has not ended; wins over the policy's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline_at: Option<Timestamp>,
+    /// Whether to keep it from workers until it is unheld.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub hold: bool,
+    /// Labels.
+    #[serde(default, skip_serializing_if = "Tags::is_empty")]
+    pub tags: Tags,
+    /// How it is treated; lane and namespace fill what is absent.
+    #[serde(default, skip_serializing_if = "Policy::is_empty")]
+    pub policy: Policy,
+    /// Who submits it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_by: Option<String>,
+}
+
+impl NewExecution {
+    /// An execution for the handler of that name.
+    pub fn new(kind: impl Into<String>) -> Self {
+        Self {
+            kind: kind.into(),
+            ..Self::default()
+        }
+    }
+
+    /// Sets what the handler gets.
+    #[must_use]
+    pub fn input(mut self, input: Payload) -> Self {
+        self.input = input;
+        self
+    }
+
+    /// Sets the id.
+    #[must_use]
+    pub fn id(mut self, id: ExecutionId) -> Self {
+        self.id = Some(id);
+        self
+    }
+
+    /// Sets the idempotency key.
+    #[must_use]
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        self.key = Some(key.into());
+        self
+    }
+
+    /// Sets the queue.
+    #[must_use]
+    pub fn lane(mut self, lane: impl Into<String>) -> Self {
+        self.lane = Some(lane.into());
+        self
+    }
+
+    /// Sets the priority.
+    #[must_use]
+    pub fn priority(mut self, priority: i32) -> Self {
+        self.priority = Some(priority);
+        self
+    }
+
+    /// Demands something of the worker.
+    #[must_use]
+    pub fn capability(mut self, token: impl Into<String>) -> Self {
+        self.capabilities.push(token.into());
+        self
+    }
+
+    /// Starts it no earlier than that.
+    #[must_use]
+    pub fn start_at(mut self, at: Timestamp) -> Self {
+        self.start_at = Some(at);
+        self
+    }
+
+    /// Starts it no earlier than this long from now.
+    #[must_use]
+    pub fn delay(mut self, delay: Duration) -> Self {
+        self.delay = Some(delay);
+        self
+    }
+
+    /// Expires it then.
+    #[must_use]
+    pub fn deadline_at(mut self, at: Timestamp) -> Self {
+        self.deadline_at = Some(at);
+        self
+    }
+
+    /// Keeps it from workers until it is unheld.
+    #[must_use]
+    pub fn hold(mut self) -> Self {
+        self.hold = true;
+        self
+    }
+
+    /// Adds a label.
+    #[must_use]
+    pub fn tag(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.tags.insert(key.into(), value.into());
+        self
+    }
+
+    /// Sets how it is treated.
+    #[must_use]
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// Says who submits it.
+    #[must_use]
+    pub fn created_by(mut self, creator: impl Into<String>) -> Self {
+        self.created_by = Some(creator.into());
+        self
+    }
+
+    fn check(&self, check: &mut Check, limits: &Limits) {
+        check.name("kind", &self.kind);
+        check.payload("input", &self.input, limits);
+        if let Some(key) = &self.key {
+            check.key("key", key);
+        }
+        if let Some(lane) = &self.lane {
+            check.name("lane", lane);
+        }
+        if let Some(priority) = self.priority {
+            check.priority("priority", priority);
+        }
+        check.capabilities("capabilities", &self.capabilities);
+        check.that(
+            self.start_at.is_none() || self.delay.is_none(),
+            "delay_ms",
+            || "give either `start_at` or `delay_ms`, not both".into(),
+        );
+        if let Some(delay) = self.delay {
+            check.duration("delay_ms", delay, Duration::ZERO, Limits::DURATION_MAX);
+        }
+        check.at_most("tags", self.tags.len(), Limits::TAGS);
+        for (key, value) in self.tags.iter().take(Limits::TAGS) {
+            check.tag("tags", key, Some(value));
+        }
+        self.policy.check(check, "policy");
+        if let Some(creator) = &self.created_by {
+            check.name("created_by", creator);
+        }
+    }
+
+    /// What was asked for, without the key it was asked under.
+    fn fingerprint(&self) -> [u8; 16] {
+        let mut request = Self {
+            key: None,
+            input: Payload::default(),
+            ..self.clone()
+        };
+        request.capabilities = sorted(&self.capabilities);
+        let mut hash = Sha256::new();
+        hash.update(serde_json::to_vec(&request).expect("plain data has a JSON form"));
+        hash.update([0]);
+        hash.update(self.input.content_type.as_bytes());
+        hash.update([0]);
+        hash.update(&self.input.bytes);
+        let mut short = [0; 16];
+        short.copy_from_slice(&hash.finalize()[..16]);
+        short
+    }
+}
+
+fn sorted(tokens: &[String]) -> Vec<String> {
+    let mut tokens = tokens.to_vec();
+    tokens.sort_unstable();
+    tokens.dedup();
+    tokens
+}
+
+/// What became of a batch, in its order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Submitted {
+    /// One answer for each execution submitted.
+    pub executions: Vec<Submission>,
+}
+
+/// What became of one submission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum Submission {
+    /// It is there now.
+    Created {
+        /// Its id.
+        id: ExecutionId,
+        /// The state it landed in.
+        status: Status,
+    },
+    /// The same was submitted before.
+    Duplicate {
+        /// The id of the first.
+        id: ExecutionId,
+        /// What that one is doing; absent when it was removed already.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        status: Option<Status>,
+    },
+}
+
+impl Submission {
+    /// The execution that stands for the submission.
+    pub fn id(&self) -> ExecutionId {
+        match self {
+            Self::Created { id, .. } | Self::Duplicate { id, .. } => *id,
+        }
+    }
+
+    /// Whether it was submitted before.
+    pub fn is_duplicate(&self) -> bool {
+        matches!(self, Self::Duplicate { .. })
+    }
+}
+
+impl Command for Submit {
+    const NAME: &'static str = "submit";
+    type Output = Submitted;
+
+    fn apply(&self, tx: &mut dyn Tx, cx: &Context) -> Result<Submitted> {
+        self.check(cx.limits())?;
+        let plans = self.plan(tx, cx)?;
+        let namespace = namespace::used(tx, &self.namespace)?;
+        let mut executions: Vec<Submission> = Vec::with_capacity(plans.len());
+        for (item, plan) in self.executions.iter().zip(plans) {
+            executions.push(match plan {
+                Plan::Create { fingerprint } => create(tx, cx, &namespace, item, fingerprint)?,
+                Plan::Duplicate { id, status } => Submission::Duplicate { id, status },
+                Plan::SameAs(earlier) => match executions[earlier] {
+                    Submission::Created { id, status } => Submission::Duplicate {
+                        id,
+                        status: Some(status),
+                    },
+                    duplicate => duplicate,
+                },
+            });
+        }
+        Ok(Submitted { executions })
+    }
+}
+
+/// What is to be done about one item, decided before anything is written.
+enum Plan {
+    Create {
+        fingerprint: Option<[u8; 16]>,
+    },
+    Duplicate {
+        id: ExecutionId,
+        status: Option<Status>,
+    },
+    SameAs(usize),
+}
+
+impl Submit {
+    fn check(&self, limits: &Limits) -> Result<()> {
+        let mut check = Check::default();
+        check.name("namespace", &self.namespace);
+        check.batch("executions", self.executions.len());
+        let bytes = self
+            .executions
+            .iter()
+            .map(|item| item.input.bytes.len())
+            .sum();
+        check.bytes("executions", bytes, limits.batch_bytes);
+        for (index, item) in self.executions.iter().enumerate().take(Limits::BATCH) {
+            check.item("executions", index);
+            item.check(&mut check, limits);
+        }
+        check.finish()
+    }
+
+    fn plan(&self, read: &mut dyn Read, cx: &Context) -> Result<Vec<Plan>> {
+        let namespace = read.namespace(&self.namespace)?;
+        let mut first = FirstUses::default();
+        let mut refusals = Refusals::default();
+        let mut plans = Vec::with_capacity(self.executions.len());
+        for (index, item) in self.executions.iter().enumerate() {
+            let named = item.key.is_some() || item.id.is_some();
+            let fingerprint = named.then(|| item.fingerprint());
+            let plan = match fingerprint {
+                None => Ok(Plan::Create { fingerprint: None }),
+                Some(fingerprint) => match first.find(item, &fingerprint, index) {
+                    Some(found) => found,
+                    None => known(read, cx, namespace.as_deref(), item, fingerprint),
+                },
+            };
+            match plan {
+                Ok(Plan::Create { fingerprint }) => {
+                    if let Err(error) = may_enter(read, cx, namespace.as_deref(), item) {
+                        refusals.add(index, error)?;
+                    }
+                    plans.push(Plan::Create { fingerprint });
+                }
+                Ok(plan) => plans.push(plan),
+                Err(error) => refusals.add(index, error)?,
+            }
+        }
+        refusals.finish()?;
+        self.check_routes(read, namespace.as_deref(), &plans)?;
+        Ok(plans)
+    }
+
+    /// Counts the routes that would be new, so that a refusal comes before the first write.
+    fn check_routes(
+        &self,
+        read: &mut dyn Read,
+        namespace: Option<&Namespace>,
+        plans: &[Plan],
+    ) -> Result<()> {
+        let table = match namespace {
+            Some(namespace) => Some(read.routes(namespace.id)?),
+            None => None,
+        };
+        let known = table.as_ref().map_or(0, |table| table.routes().len());
+        if known + self.executions.len() <= Limits::ROUTES {
+            return Ok(());
+        }
+        let mut added = BTreeMap::new();
+        for (item, plan) in self.executions.iter().zip(plans) {
+            let capabilities = sorted(&item.capabilities);
+            let exists = |kind: &str| {
+                table
+                    .as_ref()
+                    .is_some_and(|table| table.find(kind, &capabilities).is_some())
+            };
+            if matches!(plan, Plan::Create { .. }) && !exists(&item.kind) {
+                added.insert((&item.kind, capabilities), ());
+            }
+        }
+        if known + added.len() <= Limits::ROUTES {
+            return Ok(());
+        }
+        Err(Error::invalid(
+            "executions",
+            format!(
+                "a namespace has at most {} pairs of kind and capabilities, with these it would have {}; \
+                 use fewer kinds and put what varies into the input",
+                Limits::ROUTES,
+                known + added.len()
+            ),
+        ))
+    }
+}
+
+/// Where in the batch each key and id was first used.
+#[derive(Default)]
+struct FirstUses<'a> {
+    keys: HashMap<&'a str, (usize, [u8; 16])>,
+    ids: HashMap<ExecutionId, (usize, [u8; 16])>,
+}
+
+impl<'a> FirstUses<'a> {
+    fn find(
+        &mut self,
+        item: &'a NewExecution,
+        fingerprint: &[u8; 16],
+        index: usize,
+    ) -> Option<Result<Plan>> {
+        let by_key = item.key.as_deref().and_then(|key| self.keys.get(key));
+        let by_id = item.id.and_then(|id| self.ids.get(&id));
+        if let Some((earlier, used_for)) = by_key.or(by_id) {
+            return Some(match used_for == fingerprint {
+                true => Ok(Plan::SameAs(*earlier)),
+                false => Err(conflict(item)),
+            });
+        }
+        if let Some(key) = &item.key {
+            self.keys.insert(key, (index, *fingerprint));
+        }
+        if let Some(id) = item.id {
+            self.ids.insert(id, (index, *fingerprint));
+        }
+        None
+    }
+}
+
+/// What the store knows of an item's key or id.
+fn known(
+    read: &mut dyn Read,
+    cx: &Context,
+    namespace: Option<&Namespace>,
+    item: &NewExecution,
+    fingerprint: [u8; 16],
+) -> Result<Plan> {
+    let new = Plan::Create {
+        fingerprint: Some(fingerprint),
+    };
+    let Some(namespace) = namespace else {
+        return Ok(new);
+    };
+    if let Some(key) = &item.key {
+        let held = read.keys(namespace.id, &[key])?.pop().flatten();
+        if let Some((used_for, status)) = held_by(read, cx, namespace.id, held)? {
+            return match used_for.fingerprint == fingerprint {
+                true => Ok(Plan::Duplicate {
+                    id: used_for.execution,
+                    status,
+                }),
+                false => Err(conflict(item)),
+            };
+        }
+    }
+    if let Some(id) = item.id
+        && let Some(existing) = read.find(namespace.id, &[id])?.pop().flatten()
+    {
+        return match read.fingerprint(existing.row)? == Some(fingerprint) {
+            true => Ok(Plan::Duplicate {
+                id,
+                status: Some(existing.status()),
+            }),
+            false => Err(conflict(item)),
+        };
+    }
+    Ok(new)
+}
+
+/// The key, as long as its window is open, and what its execution is doing.
+fn held_by(
+    read: &mut dyn Read,
+    cx: &Context,
+    namespace: NamespaceId,
+    key: Option<Key>,
+) -> Result<Option<(Key, Option<Status>)>> {
+    let Some(key) = key else { return Ok(None) };
+    if let Some(expires_at) = key.expires_at {
+        return Ok((cx.now < expires_at).then_some((key, None)));
+    }
+    let Some(execution) = read.find(namespace, &[key.execution])?.pop().flatten() else {
+        return Ok(None);
+    };
+    let over = execution.status().is_terminal()
+        && execution.since + execution.policy.key_window() <= cx.now;
+    Ok((!over).then(|| (key, Some(execution.status()))))
+}
+
+fn conflict(item: &NewExecution) -> Error {
+    let (what, name) = match (&item.key, item.id) {
+        (Some(key), _) => ("key", key.clone()),
+        (None, Some(id)) => ("id", id.to_string()),
+        (None, None) => ("request", item.kind.clone()),
+    };
+    Error::new(
+        Code::IdempotencyConflict,
+        format!("{what} `{name}` was used for another request; send that one again or choose another {what}"),
+    )
+    .with_field(what)
+}
+
+/// Refusals of several items, told together.
+#[derive(Default)]
+struct Refusals(Vec<(usize, Error)>);
+
+impl Refusals {
+    fn add(&mut self, index: usize, error: Error) -> Result<()> {
+        match error.code() {
+            Code::IdempotencyConflict | Code::WrongState | Code::InvalidInput => {
+                self.0.push((index, error));
+                Ok(())
+            }
+            _ => Err(error),
+        }
+    }
+
+    fn finish(self) -> Result<()> {
+        let Some((index, first)) = self.0.first() else {
+            return Ok(());
+        };
+        let place = |index: usize, field: &str| format!("executions[{index}].{field}");
+        let field = place(*index, first.field().unwrap_or("key"));
+        let more = match self.0.len() - 1 {
+            0 => String::new(),
+            n => format!(" (and {n} more)"),
+        };
+        let all: Vec<_> = (self.0.iter())
+            .map(|(index, error)| {
+                serde_json::json!({
+                    "field": place(*index, error.field().unwrap_or("key")),
+                    "code": error.code(),
+                    "message": error.message(),
+                })
+            })
+            .collect();
+        Err(
+            Error::new(first.code(), format!("{field}: {}{more}", first.message()))
+                .with_field(field)
+                .with_details(serde_json::json!({ "violations": all })),
+        )
+    }
+}
+
+/// Whether new work may be added as asked, at this time and into that lane.
+fn may_enter(
+    read: &mut dyn Read,
+    cx: &Context,
+    namespace: Option<&Namespace>,
+    item: &NewExecution,
+) -> Result<()> {
+    if item.deadline_at.is_some_and(|at| at <= cx.now) {
+        return Err(Error::invalid(
+            "deadline_at",
+            "is in the past; leave it out or set a later one",
+        )
+        .with_field("deadline_at"));
+    }
+    let Some(namespace) = namespace else {
+        return Ok(());
+    };
+    match read.lane(namespace.id, lane_name(item))? {
+        Some(lane) if lane.mode == LaneMode::Draining => Err(Error::new(
+            Code::WrongState,
+            format!(
+                "lane `{}` is draining and takes no new work; resume it or choose another",
+                lane.name
+            ),
+        )
+        .with_field("lane")),
+        _ => Ok(()),
+    }
+}
+
+fn lane_name(item: &NewExecution) -> &str {
+    item.lane.as_deref().unwrap_or(crate::DEFAULT_NAME)
+}
+
+fn create(
+    tx: &mut dyn Tx,
+    cx: &Context,
+    namespace: &Namespace,
+    item: &NewExecution,
+    fingerprint: Option<[u8; 16]>,
+) -> Result<Submission> {
+    let lane = lane::used(tx, namespace.id, lane_name(item))?;
+    let route = route(tx, namespace.id, item)?;
+    let policy = resolve_policy(item, &lane, namespace);
+    let inherited = lane.defaults.priority.or(namespace.defaults.priority);
+    let start_at = item.delay.map(|delay| cx.now + delay).or(item.start_at);
+    let row = tx.new_row()?;
+    let execution = Execution {
+        row,
+        id: item.id.unwrap_or_else(|| cx.execution_id()),
+        namespace: namespace.id,
+        lane: lane.id,
+        route,
+        priority: item
+            .priority
+            .or(inherited)
+            .unwrap_or(Limits::DEFAULT_PRIORITY),
+        rank: row.0,
+        state: match start_at.filter(|at| *at > cx.now) {
+            Some(until) => State::Delayed(Timer {
+                until,
+                cause: DelayCause::Start,
+                then: Ready::Waiting,
+            }),
+            None => State::Waiting,
+        },
+        since: cx.now,
+        held: item.hold,
+        deadline_at: item
+            .deadline_at
+            .or_else(|| policy.deadline.map(|after| cx.now + after)),
+        created_at: cx.now,
+        started_at: None,
+        epoch: Epoch(0),
+        attempt: 0,
+        retries: 0,
+        reclaims: 0,
+        run: 1,
+        policy,
+        tags: Arc::new(item.tags.clone()),
+        created_by: item.created_by.clone(),
+        progress: None,
+        key: item.key.clone(),
+    };
+    let by_id = fingerprint.as_ref().filter(|_| item.id.is_some());
+    tx.insert(&execution, &item.input, by_id)?;
+    if let (Some(key), Some(fingerprint)) = (&item.key, fingerprint) {
+        tx.put_key(&Key {
+            namespace: namespace.id,
+            key: key.clone(),
+            execution: execution.id,
+            fingerprint,
+            expires_at: None,
+        })?;
+    }
+    log(tx, cx, &execution, EventKind::Submitted, None, None)?;
+    Ok(Submission::Created {
+        id: execution.id,
+        status: execution.status(),
+    })
+}
+
+fn route(tx: &mut dyn Tx, namespace: NamespaceId, item: &NewExecution) -> Result<RouteId> {
+    let capabilities = sorted(&item.capabilities);
+    match tx.routes(namespace)?.find(&item.kind, &capabilities) {
+        Some(route) => Ok(route),
+        None => tx.add_route(namespace, &item.kind, &capabilities),
+    }
+}
+
+fn resolve_policy(item: &NewExecution, lane: &Lane, namespace: &Namespace) -> Arc<Policy> {
+    let mut policy = item.policy.clone();
+    policy.fill(&lane.defaults.policy);
+    policy.fill(&namespace.defaults.policy);
+    Arc::new(policy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fingerprint_ignores_the_key_and_the_order_of_capabilities() {
+        let request = NewExecution::new("k").capability("a").capability("b");
+        let other = NewExecution::new("k")
+            .capability("b")
+            .capability("a")
+            .key("x");
+        assert_eq!(request.fingerprint(), other.fingerprint());
+        let changed = request.clone().input(Payload::bytes("x"));
+        assert_ne!(request.fingerprint(), changed.fingerprint());
+    }
+}
