@@ -45,17 +45,12 @@ pub struct Call<C: Command> {
 impl<C: Command> Call<C> {
     /// Draws the seed: re-runs give the same ids and secrets.
     pub fn new(command: C, seed: Seed) -> Self {
-        Self {
-            command,
-            seed,
-            answer: None,
-        }
+        Self { command, seed, answer: None }
     }
 
     /// The answer.
     pub fn into_answer(self) -> Result<C::Output> {
-        self.answer
-            .unwrap_or_else(|| Err(Error::bug("the command was never run")))
+        self.answer.unwrap_or_else(|| Err(Error::bug("the command was never run")))
     }
 }
 
@@ -134,19 +129,9 @@ impl Notes {
                 None => None,
             };
             let namespace = read.namespace_by_id(namespace)?;
-            ready.push(ReadyWork {
-                namespace,
-                lane,
-                route,
-                count,
-            });
+            ready.push(ReadyWork { namespace, lane, route, count });
         }
-        Ok(Wakes {
-            ready,
-            ended: self.ended,
-            due: self.due,
-            events: self.events,
-        })
+        Ok(Wakes { ready, ended: self.ended, due: self.due, events: self.events })
     }
 }
 
@@ -216,10 +201,7 @@ fn try_batch(
             (None, Err(panic)) => report_panic(job.name(), &*panic),
         };
         if writes > 0 {
-            return Err(Fault::Culprit {
-                index,
-                error: refusal,
-            });
+            return Err(Fault::Culprit { index, error: refusal });
         }
         job.refuse(refusal);
     }
@@ -232,10 +214,7 @@ fn try_batch(
 }
 
 fn concerns_store(error: &Error) -> bool {
-    matches!(
-        error.code(),
-        Code::Unavailable | Code::StorageFull | Code::ReadOnly
-    )
+    matches!(error.code(), Code::Unavailable | Code::StorageFull | Code::ReadOnly)
 }
 
 fn report_panic(command: &str, panic: &(dyn Any + Send)) -> Error {
@@ -244,7 +223,9 @@ fn report_panic(command: &str, panic: &(dyn Any + Send)) -> Error {
         .unwrap_or("no message");
     let incident = Context::incident();
     tracing::error!(%incident, command, said, "a rule panicked");
-    Error::bug(format!(
-        "the rule of `{command}` panicked; look for {incident} in the log"
-    ))
+    Error::bug(format!("the rule of `{command}` panicked; look for {incident} in the log"))
 }
+
+#[cfg(test)]
+#[path = "batch_tests.rs"]
+mod tests;

@@ -101,9 +101,7 @@ impl Command for Cancel {
             State::Ended(_) => Err(already_terminal(&execution)),
             State::Active(lease) if !self.force && self.grace > Duration::ZERO => {
                 if let Some(earlier) = &lease.cancel {
-                    return Ok(CancelOutcome::Cancelling {
-                        force_at: earlier.force_at,
-                    });
+                    return Ok(CancelOutcome::Cancelling { force_at: earlier.force_at });
                 }
                 let worker = lease.worker.clone();
                 let force_at = request.force_at;
@@ -111,14 +109,7 @@ impl Command for Cancel {
                     json!({ "reason": request.reason, "by": request.by, "force_at": force_at });
                 lease.cancel = Some(request);
                 tx.save(&execution)?;
-                log(
-                    tx,
-                    cx,
-                    &execution,
-                    EventKind::CancelRequested,
-                    Some(&worker),
-                    Some(data),
-                )?;
+                log(tx, cx, &execution, EventKind::CancelRequested, Some(&worker), Some(data))?;
                 Ok(CancelOutcome::Cancelling { force_at })
             }
             State::Waiting
@@ -160,14 +151,7 @@ pub(crate) fn end_cancelled(
         message: request.reason.clone(),
         by: Some(request.by.clone()),
     };
-    finish(
-        tx,
-        cx,
-        execution,
-        LeaseEnd::Cancelled { acknowledged },
-        end,
-        Cause::Cancel,
-    )
+    finish(tx, cx, execution, LeaseEnd::Cancelled { acknowledged }, end, Cause::Cancel)
 }
 
 /// Ends an active execution that was asked to stop, because its worker stopped. Says whether it
@@ -220,9 +204,7 @@ impl Command for AcknowledgeCancel {
             check.text("reason", reason);
         }
         check.finish()?;
-        let done = CancelAcknowledged {
-            status: Status::Cancelled,
-        };
+        let done = CancelAcknowledged { status: Status::Cancelled };
         let mut execution = match fence(tx, cx, &self.namespace, &self.lease)? {
             Fenced::Live(execution) => execution,
             Fenced::Ended(past) if acknowledged(&past.end) => return Ok(done),

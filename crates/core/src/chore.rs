@@ -49,11 +49,9 @@ pub(crate) enum Slice {
 pub(crate) fn work(tx: &mut dyn Tx, cx: &Context, mut chore: Chore, rows: usize) -> Result<()> {
     let slice = match &chore.kind {
         ChoreKind::Retention => delete::sweep(tx, cx, rows)?,
-        ChoreKind::WorkerGone {
-            namespace,
-            instance,
-            by,
-        } => worker::dispossess(tx, cx, *namespace, instance, *by, rows)?,
+        ChoreKind::WorkerGone { namespace, instance, by } => {
+            worker::dispossess(tx, cx, *namespace, instance, *by, rows)?
+        }
     };
     match slice {
         Slice::Done => tx.drop_chore(chore.id),

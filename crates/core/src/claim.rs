@@ -97,12 +97,7 @@ impl Claim {
 
 pub(crate) fn check_reserve(check: &mut Check, reserve: Option<Duration>) {
     if let Some(reserve) = reserve {
-        check.duration(
-            "reserve_ms",
-            reserve,
-            Duration::from_millis(1),
-            Limits::GRANT_MAX,
-        );
+        check.duration("reserve_ms", reserve, Duration::from_millis(1), Limits::GRANT_MAX);
     }
 }
 
@@ -196,9 +191,7 @@ impl Command for Claim {
         let Some(namespace) = tx.namespace(&self.namespace)? else {
             return Ok(claimed);
         };
-        let served = tx
-            .routes(namespace.id)?
-            .served(&self.kinds, &self.capabilities);
+        let served = tx.routes(namespace.id)?.served(&self.kinds, &self.capabilities);
         if served.is_empty() {
             return Ok(claimed);
         }
@@ -246,20 +239,9 @@ impl Claim {
             let resumed = execution.state == State::Resumable;
             match self.reserve {
                 Some(reserve) => grant(tx, cx, &mut execution, &self.worker, reserve)?,
-                None => take(
-                    tx,
-                    cx,
-                    &mut execution,
-                    &self.worker,
-                    self.lease_ttl,
-                    Cause::Claim,
-                )?,
+                None => take(tx, cx, &mut execution, &self.worker, self.lease_ttl, Cause::Claim)?,
             }
-            taken.push(Taken {
-                execution,
-                lane: lane.name.clone(),
-                resumed,
-            });
+            taken.push(Taken { execution, lane: lane.name.clone(), resumed });
         }
         Ok(taken)
     }
@@ -274,8 +256,7 @@ pub(crate) struct Taken {
 
 /// How many more of a lane's executions may be owned.
 pub(crate) fn free_slots(lane: &Lane) -> usize {
-    lane.max_active
-        .map_or(usize::MAX, |max| max.saturating_sub(lane.active) as usize)
+    lane.max_active.map_or(usize::MAX, |max| max.saturating_sub(lane.active) as usize)
 }
 
 /// What a claimable or reserved execution is when nobody owns it.
@@ -306,13 +287,7 @@ pub(crate) fn take(
         State::Granted(grant) => grant.secret,
         _ => cx.secret(),
     };
-    let lease = Lease {
-        worker: worker.to_owned(),
-        secret,
-        until: cx.now + ttl,
-        ttl,
-        cancel: None,
-    };
+    let lease = Lease { worker: worker.to_owned(), secret, until: cx.now + ttl, ttl, cancel: None };
     execution.enter(State::Active(lease), cause, cx.now);
     tx.save(execution)?;
     log(tx, cx, execution, EventKind::Claimed, Some(worker), None)
@@ -349,15 +324,7 @@ pub(crate) fn leased(
     let routes = tx.routes(namespace.id)?;
     let mut room = cx.limits().batch_bytes;
     let mut leases = Vec::with_capacity(taken.len());
-    for (
-        Taken {
-            execution,
-            lane,
-            resumed,
-        },
-        input,
-    ) in taken.iter().zip(inputs)
-    {
+    for (Taken { execution, lane, resumed }, input) in taken.iter().zip(inputs) {
         let State::Active(lease) = &execution.state else {
             continue;
         };
@@ -391,20 +358,14 @@ pub(crate) fn leased(
 
 /// The answer for an execution just reserved.
 pub(crate) fn granted(tx: &mut dyn Tx, taken: &Taken) -> Result<Granted> {
-    let Taken {
-        execution, lane, ..
-    } = taken;
+    let Taken { execution, lane, .. } = taken;
     let State::Granted(grant) = &execution.state else {
         return Err(crate::Error::bug("a reserved execution has no grant"));
     };
     let routes = tx.routes(execution.namespace)?;
     let kind = routes.get(execution.route).map(|route| route.kind.clone());
     Ok(Granted {
-        grant: LeaseToken {
-            execution: execution.id,
-            epoch: execution.epoch,
-            secret: grant.secret,
-        },
+        grant: LeaseToken { execution: execution.id, epoch: execution.epoch, secret: grant.secret },
         expires_at: grant.until,
         worker: grant.worker.clone(),
         kind: kind.unwrap_or_default(),

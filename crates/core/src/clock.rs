@@ -47,9 +47,7 @@ fn default_slice() -> usize {
 
 impl Default for Tick {
     fn default() -> Self {
-        Self {
-            slice: default_slice(),
-        }
+        Self { slice: default_slice() }
     }
 }
 
@@ -83,20 +81,13 @@ impl Command for Tick {
             done += 1;
         }
         let next_due = tx.next_due()?;
-        Ok(Ticked {
-            done,
-            next_due,
-            more: next_due.is_some_and(|due| due <= cx.now),
-        })
+        Ok(Ticked { done, next_due, more: next_due.is_some_and(|due| due <= cx.now) })
     }
 }
 
 /// Does to an execution what is due by now.
 pub(crate) fn settle(tx: &mut dyn Tx, cx: &Context, execution: &mut Execution) -> Result<()> {
-    if execution
-        .deadline_at
-        .is_some_and(|deadline| deadline <= cx.now)
-    {
+    if execution.deadline_at.is_some_and(|deadline| deadline <= cx.now) {
         return expire(tx, cx, execution);
     }
     match &execution.state {
@@ -109,22 +100,11 @@ pub(crate) fn settle(tx: &mut dyn Tx, cx: &Context, execution: &mut Execution) -
         State::Granted(grant) => {
             let event = (EventKind::GrantEnded, None);
             let back = grant.back.into();
-            requeue(
-                tx,
-                cx,
-                execution,
-                LeaseEnd::Expired,
-                back,
-                Cause::GrantLapsed,
-                event,
-            )
+            requeue(tx, cx, execution, LeaseEnd::Expired, back, Cause::GrantLapsed, event)
         }
         State::Active(lease) => {
             let (lease_ends, cancel) = (lease.until, lease.cancel.clone());
-            let times_out = execution
-                .policy
-                .attempt_timeout
-                .map(|limit| execution.since + limit);
+            let times_out = execution.policy.attempt_timeout.map(|limit| execution.since + limit);
             let timed_out = times_out.is_some_and(|at| at <= cx.now && at < lease_ends);
             match cancel {
                 Some(request) => end_cancelled(tx, cx, execution, &request, false),
@@ -140,20 +120,10 @@ fn expire(tx: &mut dyn Tx, cx: &Context, execution: &mut Execution) -> Result<()
     let end = End {
         outcome: Outcome::Expired,
         reason: EndReason::Deadline,
-        message: Some(format!(
-            "its deadline passed while it was {}",
-            execution.status()
-        )),
+        message: Some(format!("its deadline passed while it was {}", execution.status())),
         by: Some("clock".to_owned()),
     };
-    finish(
-        tx,
-        cx,
-        execution,
-        LeaseEnd::DeadlinePassed,
-        end,
-        Cause::Deadline,
-    )
+    finish(tx, cx, execution, LeaseEnd::DeadlinePassed, end, Cause::Deadline)
 }
 
 fn time_out(tx: &mut dyn Tx, cx: &Context, execution: &mut Execution) -> Result<()> {
@@ -174,20 +144,10 @@ fn lose_lease(tx: &mut dyn Tx, cx: &Context, execution: &mut Execution) -> Resul
         let end = End {
             outcome: Outcome::Failed,
             reason: EndReason::MaxReclaims,
-            message: Some(format!(
-                "it lost its worker {} times in a row",
-                max.saturating_add(1)
-            )),
+            message: Some(format!("it lost its worker {} times in a row", max.saturating_add(1))),
             by: Some("clock".to_owned()),
         };
-        return finish(
-            tx,
-            cx,
-            execution,
-            LeaseEnd::Expired,
-            end,
-            Cause::LeaseExpired,
-        );
+        return finish(tx, cx, execution, LeaseEnd::Expired, end, Cause::LeaseExpired);
     }
     execution.reclaims += 1;
     // A worker may die of bad luck once; from the second time on the work itself is suspect.
@@ -196,13 +156,5 @@ fn lose_lease(tx: &mut dyn Tx, cx: &Context, execution: &mut Execution) -> Resul
         None => Ready::Waiting.into(),
     };
     let event = (EventKind::LeaseExpired, None);
-    requeue(
-        tx,
-        cx,
-        execution,
-        LeaseEnd::Expired,
-        state,
-        Cause::LeaseExpired,
-        event,
-    )
+    requeue(tx, cx, execution, LeaseEnd::Expired, state, Cause::LeaseExpired, event)
 }

@@ -69,12 +69,7 @@ pub struct Context<'a> {
 impl<'a> Context<'a> {
     /// The context of one command.
     pub fn new(now: Timestamp, settings: &'a Settings, seed: Seed) -> Self {
-        Self {
-            now,
-            settings,
-            seed,
-            random: RefCell::new(None),
-        }
+        Self { now, settings, seed, random: RefCell::new(None) }
     }
 
     /// The bounds in force.
@@ -119,11 +114,7 @@ mod tests {
     fn the_same_seed_gives_the_same_ids_and_secrets() {
         let settings = Settings::default();
         let draw = |seed| {
-            let cx = Context::new(
-                Timestamp::from_millis(7),
-                &settings,
-                Seed::from_number(seed),
-            );
+            let cx = Context::new(Timestamp::from_millis(7), &settings, Seed::from_number(seed));
             (cx.execution_id(), *cx.secret().as_bytes())
         };
         assert_eq!(draw(1), draw(1));

@@ -59,14 +59,7 @@ impl Command for Complete {
             message: None,
             by: Some(worker),
         };
-        finish(
-            tx,
-            cx,
-            &mut execution,
-            LeaseEnd::Completed,
-            end,
-            Cause::Complete,
-        )?;
+        finish(tx, cx, &mut execution, LeaseEnd::Completed, end, Cause::Complete)?;
         Ok(Completed { repeated: false })
     }
 }

@@ -53,11 +53,9 @@ impl Command for Delay {
 
     fn apply(&self, tx: &mut dyn Tx, cx: &Context) -> Result<DelayOutcome> {
         let mut check = Check::default();
-        check.that(
-            self.until.is_some() != self.duration.is_some(),
-            "until",
-            || "give either `until` or `for_ms`".into(),
-        );
+        check.that(self.until.is_some() != self.duration.is_some(), "until", || {
+            "give either `until` or `for_ms`".into()
+        });
         if let Some(duration) = self.duration {
             check.duration("for_ms", duration, Duration::ZERO, Limits::DURATION_MAX);
         }
@@ -75,30 +73,17 @@ impl Command for Delay {
         if acknowledge(tx, cx, &mut execution)? {
             return Ok(DelayOutcome::Cancelled);
         }
-        let asked = self
-            .duration
-            .map(|duration| cx.now + duration)
-            .or(self.until);
+        let asked = self.duration.map(|duration| cx.now + duration).or(self.until);
         let until = asked.unwrap_or(cx.now);
         let state = match until > cx.now {
-            true => State::Delayed(Timer {
-                until,
-                cause: DelayCause::Sleep,
-                then: Ready::Resumable,
-            }),
+            true => {
+                State::Delayed(Timer { until, cause: DelayCause::Sleep, then: Ready::Resumable })
+            }
             false => State::Resumable,
         };
         execution.reclaims = 0;
         let event = (EventKind::Delayed, Some(json!({ "until": until })));
-        requeue(
-            tx,
-            cx,
-            &mut execution,
-            LeaseEnd::Delayed { until },
-            state,
-            Cause::Delay,
-            event,
-        )?;
+        requeue(tx, cx, &mut execution, LeaseEnd::Delayed { until }, state, Cause::Delay, event)?;
         Ok(DelayOutcome::Delayed { until })
     }
 }

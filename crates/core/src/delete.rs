@@ -55,14 +55,7 @@ fn own_key(tx: &mut dyn Tx, execution: &Execution) -> Result<Option<Key>> {
 
 fn remove(tx: &mut dyn Tx, cx: &Context, execution: &Execution, by: &str) -> Result<()> {
     tx.remove(execution)?;
-    log(
-        tx,
-        cx,
-        execution,
-        EventKind::Deleted,
-        None,
-        Some(json!({ "by": by })),
-    )
+    log(tx, cx, execution, EventKind::Deleted, None, Some(json!({ "by": by })))
 }
 
 /// A slice of retention: removes about `rows` of what has had its time.
@@ -88,13 +81,7 @@ pub(crate) fn sweep(tx: &mut dyn Tx, cx: &Context, rows: usize) -> Result<Slice>
         true => 0,
         false => tx.trim_events(cx.now.before(kept), rows)?,
     };
-    let more = [retired.len(), keys, events]
-        .into_iter()
-        .any(|done| done >= rows);
-    let due_at = if more {
-        cx.now
-    } else {
-        cx.now + cx.settings.sweep_every
-    };
+    let more = [retired.len(), keys, events].into_iter().any(|done| done >= rows);
+    let due_at = if more { cx.now } else { cx.now + cx.settings.sweep_every };
     Ok(Slice::More { due_at })
 }

@@ -117,10 +117,7 @@ event_kinds! {
 impl EventKind {
     /// Whether it ends an execution's run; there is exactly one such event per run that ended.
     pub const fn is_terminal(self) -> bool {
-        matches!(
-            self,
-            Self::Completed | Self::Failed | Self::Cancelled | Self::Expired
-        )
+        matches!(self, Self::Completed | Self::Failed | Self::Cancelled | Self::Expired)
     }
 }
 
@@ -279,11 +276,7 @@ pub(crate) fn default_page() -> usize {
 
 impl Default for ReadEvents {
     fn default() -> Self {
-        Self {
-            filter: EventFilter::default(),
-            from: From::default(),
-            limit: default_page(),
-        }
+        Self { filter: EventFilter::default(), from: From::default(), limit: default_page() }
     }
 }
 
@@ -319,19 +312,12 @@ impl Query for ReadEvents {
         let after = match self.from {
             From::Oldest => Cursor(span.first.0 - 1),
             From::Now => {
-                return Ok(EventPage {
-                    events: vec![],
-                    next: span.last,
-                    at_end: true,
-                });
+                return Ok(EventPage { events: vec![], next: span.last, at_end: true });
             }
             From::After(cursor) if cursor > span.last => {
                 return Err(Error::invalid(
                     "from",
-                    format!(
-                        "the log ends at {}; this cursor is from another store",
-                        span.last
-                    ),
+                    format!("the log ends at {}; this cursor is from another store", span.last),
                 ));
             }
             From::After(cursor) if cursor.0 + 1 < span.first.0 => {
@@ -346,19 +332,11 @@ impl Query for ReadEvents {
             From::After(cursor) => cursor,
         };
         let Some(scan) = self.filter.resolve(read)? else {
-            return Ok(EventPage {
-                events: vec![],
-                next: span.last,
-                at_end: true,
-            });
+            return Ok(EventPage { events: vec![], next: span.last, at_end: true });
         };
         let slice = read.events(after, &scan, self.limit, SCAN)?;
         let next = slice.scanned_to.max(after);
-        Ok(EventPage {
-            events: slice.events,
-            next,
-            at_end: next >= span.last,
-        })
+        Ok(EventPage { events: slice.events, next, at_end: next >= span.last })
     }
 }
 

@@ -92,17 +92,10 @@ fn summary(cx: &Context, execution: &Execution, lane: &Lane) -> String {
                     execution.policy.retry.max_retries()
                 ),
             };
-            format!(
-                "{why} at {}, in {}.",
-                delay.until,
-                words(delay.until.since(cx.now))
-            )
+            format!("{why} at {}, in {}.", delay.until, words(delay.until.since(cx.now)))
         }
         State::Granted(grant) => {
-            format!(
-                "Reserved for worker `{}` until {}.",
-                grant.worker, grant.until
-            )
+            format!("Reserved for worker `{}` until {}.", grant.worker, grant.until)
         }
         State::Active(lease) => {
             let stop = match &lease.cancel {
@@ -118,16 +111,8 @@ fn summary(cx: &Context, execution: &Execution, lane: &Lane) -> String {
             )
         }
         State::Ended(end) => {
-            let by = end
-                .by
-                .as_ref()
-                .map(|by| format!(" by `{by}`"))
-                .unwrap_or_default();
-            let message = end
-                .message
-                .as_ref()
-                .map(|text| format!(": {text}"))
-                .unwrap_or_default();
+            let by = end.by.as_ref().map(|by| format!(" by `{by}`")).unwrap_or_default();
+            let message = end.message.as_ref().map(|text| format!(": {text}")).unwrap_or_default();
             format!(
                 "Ended {} at {}{by}, reason {}{message}.",
                 execution.status(),
@@ -161,10 +146,7 @@ fn obstacles(
     let routes = read.routes(execution.namespace)?;
     if let Some(route) = routes.get(execution.route) {
         let workers = read.workers(execution.namespace, None, Limits::PAGE)?;
-        let alive: Vec<_> = workers
-            .iter()
-            .filter(|worker| cx.now < worker.due_at())
-            .collect();
+        let alive: Vec<_> = workers.iter().filter(|worker| cx.now < worker.due_at()).collect();
         let serves = alive.iter().any(|worker| {
             worker.lanes.contains(&lane.name)
                 && route.served_by(&worker.kinds, &worker.capabilities)

@@ -60,25 +60,17 @@ impl Command for Fail {
         let mut check = Check::default();
         self.failure.check(&mut check, cx.limits());
         if let Some(after) = self.retry_after {
-            check.duration(
-                "retry_after_ms",
-                after,
-                Duration::ZERO,
-                Limits::DURATION_MAX,
-            );
+            check.duration("retry_after_ms", after, Duration::ZERO, Limits::DURATION_MAX);
         }
         check.finish()?;
         let mut execution = match fence(tx, cx, &self.namespace, &self.lease)? {
             Fenced::Live(execution) => execution,
             Fenced::Ended(past) => {
                 return match past.end {
-                    LeaseEnd::Failed {
-                        retry_at: Some(at), ..
-                    } => Ok(FailOutcome::Retry { at }),
-                    LeaseEnd::Failed {
-                        reason: Some(reason),
-                        ..
-                    } => Ok(FailOutcome::Failed { reason }),
+                    LeaseEnd::Failed { retry_at: Some(at), .. } => Ok(FailOutcome::Retry { at }),
+                    LeaseEnd::Failed { reason: Some(reason), .. } => {
+                        Ok(FailOutcome::Failed { reason })
+                    }
                     end if acknowledged(&end) => Ok(FailOutcome::Cancelled),
                     end => Err(Error::lease_lost(self.lease.execution, end.why_lost())),
                 };
@@ -88,14 +80,7 @@ impl Command for Fail {
             return Ok(FailOutcome::Cancelled);
         }
         let worker = lease_of(&mut execution)?.worker.clone();
-        fail_attempt(
-            tx,
-            cx,
-            &mut execution,
-            &self.failure,
-            self.retry_after,
-            Ending::By(worker),
-        )
+        fail_attempt(tx, cx, &mut execution, &self.failure, self.retry_after, Ending::By(worker))
     }
 }
 
@@ -115,20 +100,10 @@ pub(crate) fn fail_attempt(
     ending: Ending,
 ) -> Result<FailOutcome> {
     let policy = &execution.policy;
-    let verdict = judge(
-        policy,
-        execution.retries,
-        failure,
-        retry_after,
-        cx.now,
-        |wait| cx.shorten(wait),
-    );
+    let verdict =
+        judge(policy, execution.retries, failure, retry_after, cx.now, |wait| cx.shorten(wait));
     let lease_end = |retry_at, reason| match ending {
-        Ending::By(_) => LeaseEnd::Failed {
-            failure: failure.clone(),
-            retry_at,
-            reason,
-        },
+        Ending::By(_) => LeaseEnd::Failed { failure: failure.clone(), retry_at, reason },
         Ending::TimedOut => LeaseEnd::TimedOut { retry_at },
     };
     execution.reclaims = 0;
@@ -143,15 +118,7 @@ pub(crate) fn fail_attempt(
             });
             let event = (EventKind::Retrying, Some(event));
             let state = after(at, cx.now);
-            requeue(
-                tx,
-                cx,
-                execution,
-                lease_end(Some(at), None),
-                state,
-                Cause::Fail,
-                event,
-            )?;
+            requeue(tx, cx, execution, lease_end(Some(at), None), state, Cause::Fail, event)?;
             Ok(FailOutcome::Retry { at })
         }
         Verdict::Fail { reason } => {
@@ -175,11 +142,9 @@ pub(crate) fn fail_attempt(
 /// A new attempt no earlier than `at`.
 pub(crate) fn after(at: Timestamp, now: Timestamp) -> State {
     match at > now {
-        true => State::Delayed(Timer {
-            until: at,
-            cause: DelayCause::Backoff,
-            then: Ready::Waiting,
-        }),
+        true => {
+            State::Delayed(Timer { until: at, cause: DelayCause::Backoff, then: Ready::Waiting })
+        }
         false => State::Waiting,
     }
 }

@@ -47,10 +47,7 @@ pub(crate) fn leave(
 /// Takes slots of a lane that has a maximum.
 pub(crate) fn take_slots(tx: &mut dyn Tx, lane: &Lane, slots: u32) -> Result<()> {
     match lane.max_active {
-        Some(_) => tx.save_lane(&Lane {
-            active: lane.active + slots,
-            ..lane.clone()
-        }),
+        Some(_) => tx.save_lane(&Lane { active: lane.active + slots, ..lane.clone() }),
         None => Ok(()),
     }
 }
@@ -58,10 +55,7 @@ pub(crate) fn take_slots(tx: &mut dyn Tx, lane: &Lane, slots: u32) -> Result<()>
 fn free_slot(tx: &mut dyn Tx, execution: &Execution) -> Result<()> {
     let lane = tx.lane_by_id(execution.lane)?;
     match lane.max_active {
-        Some(_) => tx.save_lane(&Lane {
-            active: lane.active.saturating_sub(1),
-            ..(*lane).clone()
-        }),
+        Some(_) => tx.save_lane(&Lane { active: lane.active.saturating_sub(1), ..(*lane).clone() }),
         None => Ok(()),
     }
 }

@@ -109,25 +109,12 @@ impl Command for ClaimExecution {
         let resumed = execution.state == State::Resumable;
         match self.reserve {
             Some(reserve) => grant(tx, cx, &mut execution, &self.worker, reserve)?,
-            None => take(
-                tx,
-                cx,
-                &mut execution,
-                &self.worker,
-                self.lease_ttl,
-                Cause::Claim,
-            )?,
+            None => take(tx, cx, &mut execution, &self.worker, self.lease_ttl, Cause::Claim)?,
         }
-        let taken = Taken {
-            execution,
-            lane: lane.name.clone(),
-            resumed,
-        };
+        let taken = Taken { execution, lane: lane.name.clone(), resumed };
         match self.reserve {
             Some(_) => Ok(ClaimedExecution::Granted(granted(tx, &taken)?)),
-            None => Ok(ClaimedExecution::Leased(Box::new(only_lease(
-                tx, cx, &namespace, taken,
-            )?))),
+            None => Ok(ClaimedExecution::Leased(Box::new(only_lease(tx, cx, &namespace, taken)?))),
         }
     }
 }
@@ -146,31 +133,22 @@ impl ClaimExecution {
     fn refusal(&self, tx: &mut dyn Tx, execution: &Execution) -> Result<Option<ClaimRefusal>> {
         let lane = tx.lane_by_id(execution.lane)?;
         let routes = tx.routes(execution.namespace)?;
-        let needed = routes
-            .get(execution.route)
-            .map_or(&[][..], |route| &route.capabilities);
-        let missing: Vec<_> = needed
-            .iter()
-            .filter(|token| !self.capabilities.contains(token))
-            .cloned()
-            .collect();
-        Ok(
-            if !matches!(execution.state, State::Waiting | State::Resumable) {
-                Some(ClaimRefusal::NotClaimable {
-                    status: execution.status(),
-                })
-            } else if execution.held {
-                Some(ClaimRefusal::Held)
-            } else if lane.mode == LaneMode::Paused {
-                Some(ClaimRefusal::LanePaused)
-            } else if free_slots(&lane) == 0 {
-                Some(ClaimRefusal::LaneFull)
-            } else if !missing.is_empty() {
-                Some(ClaimRefusal::MissingCapabilities { missing })
-            } else {
-                None
-            },
-        )
+        let needed = routes.get(execution.route).map_or(&[][..], |route| &route.capabilities);
+        let missing: Vec<_> =
+            needed.iter().filter(|token| !self.capabilities.contains(token)).cloned().collect();
+        Ok(if !matches!(execution.state, State::Waiting | State::Resumable) {
+            Some(ClaimRefusal::NotClaimable { status: execution.status() })
+        } else if execution.held {
+            Some(ClaimRefusal::Held)
+        } else if lane.mode == LaneMode::Paused {
+            Some(ClaimRefusal::LanePaused)
+        } else if free_slots(&lane) == 0 {
+            Some(ClaimRefusal::LaneFull)
+        } else if !missing.is_empty() {
+            Some(ClaimRefusal::MissingCapabilities { missing })
+        } else {
+            None
+        })
     }
 }
 
@@ -206,23 +184,13 @@ impl Command for RedeemGrant {
                 if execution.epoch == self.grant.epoch && grant.secret == self.grant.secret =>
             {
                 if grant.worker != self.worker {
-                    return Err(Error::invalid(
-                        "worker",
-                        "the grant was given to another worker",
-                    ));
+                    return Err(Error::invalid("worker", "the grant was given to another worker"));
                 }
                 if grant.until <= cx.now {
                     return lost(LeaseLost::Expired);
                 }
                 let ready = readiness(&execution);
-                take(
-                    tx,
-                    cx,
-                    &mut execution,
-                    &self.worker,
-                    self.lease_ttl,
-                    Cause::Redeem,
-                )?;
+                take(tx, cx, &mut execution, &self.worker, self.lease_ttl, Cause::Redeem)?;
                 ready == Some(Ready::Resumable)
             }
             State::Active(lease)
@@ -239,15 +207,6 @@ impl Command for RedeemGrant {
         };
         let namespace = tx.namespace_by_id(execution.namespace)?;
         let lane = tx.lane_by_id(execution.lane)?.name.clone();
-        only_lease(
-            tx,
-            cx,
-            &namespace,
-            Taken {
-                execution,
-                lane,
-                resumed,
-            },
-        )
+        only_lease(tx, cx, &namespace, Taken { execution, lane, resumed })
     }
 }

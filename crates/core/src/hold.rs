@@ -55,22 +55,12 @@ impl Command for Hold {
             State::Active(_) => {
                 return Err(Error::new(
                     Code::WrongState,
-                    format!(
-                        "execution {} is active; revoke its lease first",
-                        execution.id
-                    ),
+                    format!("execution {} is active; revoke its lease first", execution.id),
                 ));
             }
             State::Granted(grant) => {
                 let back = grant.back.into();
-                leave(
-                    tx,
-                    cx,
-                    &mut execution,
-                    LeaseEnd::WorkerGone,
-                    back,
-                    Cause::Hold,
-                )?;
+                leave(tx, cx, &mut execution, LeaseEnd::WorkerGone, back, Cause::Hold)?;
             }
             State::Waiting | State::Resumable | State::Delayed(_) => {}
         }
@@ -97,11 +87,7 @@ fn set(tx: &mut dyn Tx, cx: &Context, mut execution: Execution, held: bool) -> R
     }
     execution.held = held;
     tx.save(&execution)?;
-    let kind = if held {
-        EventKind::Held
-    } else {
-        EventKind::Unheld
-    };
+    let kind = if held { EventKind::Held } else { EventKind::Unheld };
     log(tx, cx, &execution, kind, None, None)?;
     Ok(HoldOutcome::Done)
 }

@@ -22,10 +22,7 @@ pub(crate) fn used(tx: &mut dyn Tx, namespace: NamespaceId, name: &str) -> Resul
 }
 
 fn lane_event(kind: EventKind, at: Timestamp, lane: &Lane) -> NewEvent {
-    NewEvent {
-        lane: Some(lane.id),
-        ..NewEvent::new(kind, at, lane.namespace)
-    }
+    NewEvent { lane: Some(lane.id), ..NewEvent::new(kind, at, lane.namespace) }
 }
 
 /// Sets a lane's defaults and maximum; creates it if need be.
@@ -70,10 +67,7 @@ impl Command for PutLane {
         lane.defaults = self.defaults.clone();
         tx.save_lane(&lane)?;
         let data = Some(json!({ "max_active": lane.max_active }));
-        tx.add_event(&NewEvent {
-            data,
-            ..lane_event(EventKind::LanePut, cx.now, &lane)
-        })
+        tx.add_event(&NewEvent { data, ..lane_event(EventKind::LanePut, cx.now, &lane) })
     }
 }
 
@@ -131,17 +125,11 @@ fn set_mode(
         None => None,
     };
     let Some(lane) = found else {
-        return Err(Error::not_found(
-            "lane",
-            format!("`{name}` in namespace `{namespace}`"),
-        ));
+        return Err(Error::not_found("lane", format!("`{name}` in namespace `{namespace}`")));
     };
     let before = lane.mode;
     if before != mode {
-        tx.save_lane(&Lane {
-            mode,
-            ..(*lane).clone()
-        })?;
+        tx.save_lane(&Lane { mode, ..(*lane).clone() })?;
         tx.add_event(&lane_event(event, cx.now, &lane))?;
     }
     Ok(LaneChanged { before })

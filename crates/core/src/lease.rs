@@ -131,13 +131,9 @@ impl Command for Renew {
             check.lease("lease_ttl_ms", ttl);
         }
         check.finish()?;
-        let superseded = Renewal::Lost {
-            why: LeaseLost::Superseded,
-        };
+        let superseded = Renewal::Lost { why: LeaseLost::Superseded };
         let Some(namespace) = tx.namespace(&self.namespace)? else {
-            return Ok(RenewedLeases {
-                leases: vec![superseded; self.leases.len()],
-            });
+            return Ok(RenewedLeases { leases: vec![superseded; self.leases.len()] });
         };
         let mut leases = Vec::with_capacity(self.leases.len());
         for lease in &self.leases {
@@ -156,16 +152,12 @@ impl Renew {
         token: &LeaseToken,
     ) -> Result<Renewal> {
         let Some(found) = tx.find(namespace.id, &[token.execution])?.pop().flatten() else {
-            return Ok(Renewal::Lost {
-                why: LeaseLost::Superseded,
-            });
+            return Ok(Renewal::Lost { why: LeaseLost::Superseded });
         };
         let mut execution = match judge(tx, cx, found, token) {
             Ok(Fenced::Live(execution)) => execution,
             Ok(Fenced::Ended(past)) => {
-                return Ok(Renewal::Lost {
-                    why: past.end.why_lost(),
-                });
+                return Ok(Renewal::Lost { why: past.end.why_lost() });
             }
             Err(error) => match error.why_lease_lost() {
                 Some(why) => return Ok(Renewal::Lost { why }),
@@ -209,9 +201,7 @@ impl Command for ReportProgress {
     fn apply(&self, tx: &mut dyn Tx, cx: &Context) -> Result<()> {
         let mut check = Check::default();
         if let Some(percent) = self.percent {
-            check.that(percent <= 100, "percent", || {
-                format!("must be 0 to 100, not {percent}")
-            });
+            check.that(percent <= 100, "percent", || format!("must be 0 to 100, not {percent}"));
         }
         if let Some(message) = &self.message {
             check.text("message", message);
@@ -224,13 +214,8 @@ impl Command for ReportProgress {
             return Ok(());
         }
         execution.progress = Some(Progress {
-            percent: self
-                .percent
-                .or_else(|| before.as_ref().and_then(|before| before.percent)),
-            message: self
-                .message
-                .clone()
-                .or_else(|| kept(|before| before.message)),
+            percent: self.percent.or_else(|| before.as_ref().and_then(|before| before.percent)),
+            message: self.message.clone().or_else(|| kept(|before| before.message)),
             at: cx.now,
         });
         tx.save(&execution)

@@ -53,6 +53,8 @@ mod overview;
 mod read;
 mod registry;
 
+mod memory;
+
 pub use batch::{Call, Clock, Job, ReadyWork, Wakes, run_batch};
 pub use cancel::{AcknowledgeCancel, Cancel, CancelAcknowledged, CancelOutcome};
 pub use chore::{Chore, ChoreKind};
@@ -69,6 +71,7 @@ pub use grant::{ClaimExecution, ClaimRefusal, ClaimedExecution, DEFAULT_RESERVE,
 pub use hold::{Hold, HoldOutcome, Unhold};
 pub use lane::{DrainLane, LaneChanged, PauseLane, PutLane, ResumeLane};
 pub use lease::{Renew, Renewal, RenewedLeases, ReportProgress};
+pub use memory::MemoryStore;
 pub use model::*;
 pub use namespace::PutNamespace;
 pub use overview::{

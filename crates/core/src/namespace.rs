@@ -31,11 +31,7 @@ impl Command for PutNamespace {
         self.defaults.check(&mut check);
         check.finish()?;
         let namespace = tx.put_namespace(&self.namespace, &self.defaults)?;
-        tx.add_event(&NewEvent::new(
-            EventKind::NamespacePut,
-            cx.now,
-            namespace.id,
-        ))
+        tx.add_event(&NewEvent::new(EventKind::NamespacePut, cx.now, namespace.id))
     }
 }
 

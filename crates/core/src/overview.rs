@@ -71,10 +71,7 @@ impl Query for ListLanes {
         check.page("limit", self.limit);
         check.finish()?;
         let Some(namespace) = read.namespace(&self.namespace)? else {
-            return Ok(LanePage {
-                lanes: vec![],
-                next: None,
-            });
+            return Ok(LanePage { lanes: vec![], next: None });
         };
         let mut rows = read.lanes(namespace.id, self.after.as_deref(), self.limit + 1)?;
         let more = rows.len() > self.limit;
@@ -148,10 +145,7 @@ impl Query for ListNamespaces {
             namespace: row.name.clone(),
             defaults: row.defaults.clone(),
         };
-        Ok(NamespacePage {
-            namespaces: rows.iter().map(view).collect(),
-            next,
-        })
+        Ok(NamespacePage { namespaces: rows.iter().map(view).collect(), next })
     }
 }
 

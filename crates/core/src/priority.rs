@@ -47,14 +47,7 @@ impl Command for ChangePriority {
             execution.priority = self.priority;
             tx.save(&execution)?;
             let data = json!({ "before": before, "priority": self.priority });
-            log(
-                tx,
-                cx,
-                &execution,
-                EventKind::PriorityChanged,
-                None,
-                Some(data),
-            )?;
+            log(tx, cx, &execution, EventKind::PriorityChanged, None, Some(data))?;
         }
         Ok(PriorityChanged { before })
     }

@@ -126,9 +126,7 @@ pub(crate) fn view(
         namespace: namespace.name.clone(),
         lane: lane.name.clone(),
         kind: route.map(|route| route.kind.clone()).unwrap_or_default(),
-        capabilities: route
-            .map(|route| route.capabilities.clone())
-            .unwrap_or_default(),
+        capabilities: route.map(|route| route.capabilities.clone()).unwrap_or_default(),
         status: execution.status(),
         since: execution.since,
         held: execution.held,
@@ -312,10 +310,7 @@ impl Query for ListExecutions {
         check.page("limit", self.limit);
         check.at_most("tags", self.tags.len(), Limits::TAGS);
         check.finish()?;
-        let mut page = ExecutionPage {
-            executions: vec![],
-            next: None,
-        };
+        let mut page = ExecutionPage { executions: vec![], next: None };
         let Some(scan) = self.resolve(read)? else {
             return Ok(page);
         };
@@ -391,11 +386,7 @@ pub struct Counts {
 impl Counts {
     /// How many are in a state, held or not.
     pub fn of(&self, status: Status) -> u64 {
-        self.counts
-            .iter()
-            .filter(|one| one.status == status)
-            .map(|one| one.count)
-            .sum()
+        self.counts.iter().filter(|one| one.status == status).map(|one| one.count).sum()
     }
 
     /// How many there are in all.
@@ -425,8 +416,6 @@ impl Query for CountExecutions {
             },
             None => None,
         };
-        Ok(Counts {
-            counts: read.counts(namespace.id, lane)?,
-        })
+        Ok(Counts { counts: read.counts(namespace.id, lane)? })
     }
 }

@@ -22,12 +22,7 @@ pub(crate) struct Recorder<'a> {
 
 impl<'a> Recorder<'a> {
     pub(crate) fn new(tx: &'a mut dyn Tx, notes: &'a mut Notes) -> Self {
-        Self {
-            tx,
-            notes,
-            writes: 0,
-            error: None,
-        }
+        Self { tx, notes, writes: 0, error: None }
     }
 
     /// How many writes there were, and the first error the store gave.
@@ -59,15 +54,10 @@ impl<'a> Recorder<'a> {
     }
 
     fn note_lane(&mut self, lane: &Lane) {
-        let room = lane
-            .max_active
-            .map_or(usize::MAX, |max| max.saturating_sub(lane.active) as usize);
+        let room =
+            lane.max_active.map_or(usize::MAX, |max| max.saturating_sub(lane.active) as usize);
         if lane.mode != LaneMode::Paused && room > 0 {
-            let count = self
-                .notes
-                .ready
-                .entry((lane.namespace, lane.id, None))
-                .or_default();
+            let count = self.notes.ready.entry((lane.namespace, lane.id, None)).or_default();
             *count = room.max(*count);
         }
     }

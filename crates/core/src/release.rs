@@ -58,23 +58,10 @@ impl Command for Release {
         if acknowledge(tx, cx, &mut execution)? {
             return Ok(ReleaseOutcome::Cancelled);
         }
-        let end = LeaseEnd::Released {
-            reason: self.reason.clone(),
-        };
-        let data = self
-            .reason
-            .as_ref()
-            .map(|reason| json!({ "reason": reason }));
+        let end = LeaseEnd::Released { reason: self.reason.clone() };
+        let data = self.reason.as_ref().map(|reason| json!({ "reason": reason }));
         let event = (EventKind::Released, data);
-        requeue(
-            tx,
-            cx,
-            &mut execution,
-            end,
-            State::Waiting,
-            Cause::Release,
-            event,
-        )?;
+        requeue(tx, cx, &mut execution, end, State::Waiting, Cause::Release, event)?;
         Ok(ReleaseOutcome::Released)
     }
 }

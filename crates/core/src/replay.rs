@@ -57,9 +57,7 @@ impl Command for Replay {
             ));
         }
         let data = json!({ "ended": end.outcome, "run": execution.run + 1 });
-        let allowed = execution
-            .deadline_at
-            .map(|at| at.since(execution.created_at));
+        let allowed = execution.deadline_at.map(|at| at.since(execution.created_at));
         execution.deadline_at = allowed.map(|allowed| cx.now + allowed);
         execution.retries = 0;
         execution.reclaims = 0;
@@ -69,9 +67,6 @@ impl Command for Replay {
         tx.drop_result(execution.row)?;
         tx.save(&execution)?;
         log(tx, cx, &execution, EventKind::Replayed, None, Some(data))?;
-        Ok(Replayed {
-            status: execution.status(),
-            run: execution.run,
-        })
+        Ok(Replayed { status: execution.status(), run: execution.run })
     }
 }

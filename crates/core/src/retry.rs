@@ -42,19 +42,12 @@ pub struct Failure {
 impl Failure {
     /// A failure that may pass by itself.
     pub fn transient(message: impl Into<String>) -> Self {
-        Self {
-            message: message.into(),
-            ..Self::default()
-        }
+        Self { message: message.into(), ..Self::default() }
     }
 
     /// A failure that will not pass.
     pub fn permanent(message: impl Into<String>) -> Self {
-        Self {
-            class: FailureClass::Permanent,
-            message: message.into(),
-            ..Self::default()
-        }
+        Self { class: FailureClass::Permanent, message: message.into(), ..Self::default() }
     }
 
     pub(crate) fn check(&self, check: &mut Check, limits: &Limits) {
@@ -63,11 +56,7 @@ impl Failure {
             check.name("failure.category", category);
         }
         if let Some(detail) = &self.detail {
-            check.bytes(
-                "failure.detail",
-                detail.to_string().len(),
-                limits.payload_bytes,
-            );
+            check.bytes("failure.detail", detail.to_string().len(), limits.payload_bytes);
         }
     }
 }
@@ -90,19 +79,13 @@ pub(crate) fn judge(
 ) -> Verdict {
     let retry = &policy.retry;
     if failure.class == FailureClass::Permanent {
-        return Verdict::Fail {
-            reason: EndReason::Permanent,
-        };
+        return Verdict::Fail { reason: EndReason::Permanent };
     }
     if !retry.covers(failure.class, failure.category.as_deref()) {
-        return Verdict::Fail {
-            reason: EndReason::NotRetryable,
-        };
+        return Verdict::Fail { reason: EndReason::NotRetryable };
     }
     if retries >= retry.max_retries() {
-        return Verdict::Fail {
-            reason: EndReason::RetriesExhausted,
-        };
+        return Verdict::Fail { reason: EndReason::RetriesExhausted };
     }
     let wait = match retry_after {
         Some(wait) => wait,
@@ -120,29 +103,18 @@ mod tests {
     const NOW: Timestamp = Timestamp::from_millis(1_000_000);
 
     fn verdict(retry: RetryPolicy, retries: u32, failure: &Failure) -> Verdict {
-        let policy = Policy {
-            retry,
-            ..Policy::default()
-        };
+        let policy = Policy { retry, ..Policy::default() };
         judge(&policy, retries, failure, None, NOW, |wait| wait / 2)
     }
 
     #[test]
     fn a_permanent_failure_is_never_retried() {
         let listed = RetryPolicy {
-            retry_on: Some(RetryOn {
-                classes: vec![],
-                categories: vec!["bad".into()],
-            }),
+            retry_on: Some(RetryOn { classes: vec![], categories: vec!["bad".into()] }),
             ..Default::default()
         };
-        let failure = Failure {
-            category: Some("bad".into()),
-            ..Failure::permanent("no")
-        };
-        let expected = Verdict::Fail {
-            reason: EndReason::Permanent,
-        };
+        let failure = Failure { category: Some("bad".into()), ..Failure::permanent("no") };
+        let expected = Verdict::Fail { reason: EndReason::Permanent };
         assert_eq!(verdict(listed, 0, &failure), expected);
     }
 
@@ -156,15 +128,10 @@ mod tests {
             ..Default::default()
         };
         let plain = Failure::transient("x");
-        let busy = Failure {
-            category: Some("busy".into()),
-            ..plain.clone()
-        };
+        let busy = Failure { category: Some("busy".into()), ..plain.clone() };
         assert_eq!(
             verdict(retry.clone(), 0, &plain),
-            Verdict::Fail {
-                reason: EndReason::NotRetryable
-            }
+            Verdict::Fail { reason: EndReason::NotRetryable }
         );
         assert!(matches!(verdict(retry, 0, &busy), Verdict::Retry { .. }));
     }
@@ -172,55 +139,33 @@ mod tests {
     #[test]
     fn retries_end_when_they_are_used_up() {
         let failure = Failure::transient("x");
-        assert!(matches!(
-            verdict(RetryPolicy::default(), 2, &failure),
-            Verdict::Retry { .. }
-        ));
+        assert!(matches!(verdict(RetryPolicy::default(), 2, &failure), Verdict::Retry { .. }));
         assert_eq!(
             verdict(RetryPolicy::default(), 3, &failure),
-            Verdict::Fail {
-                reason: EndReason::RetriesExhausted
-            }
+            Verdict::Fail { reason: EndReason::RetriesExhausted }
         );
     }
 
     #[test]
     fn retry_after_wins_over_backoff_and_jitter() {
         let after = Some(Duration::from_secs(90));
-        let verdict = judge(
-            &Policy::default(),
-            0,
-            &Failure::transient("x"),
-            after,
-            NOW,
-            |_| panic!("no jitter on an explicit wait"),
-        );
-        assert_eq!(
-            verdict,
-            Verdict::Retry {
-                at: NOW + Duration::from_secs(90)
-            }
-        );
+        let verdict = judge(&Policy::default(), 0, &Failure::transient("x"), after, NOW, |_| {
+            panic!("no jitter on an explicit wait")
+        });
+        assert_eq!(verdict, Verdict::Retry { at: NOW + Duration::from_secs(90) });
     }
 
     #[test]
     fn jitter_can_be_switched_off() {
-        let plain = RetryPolicy {
-            jitter: Some(false),
-            ..Default::default()
-        };
+        let plain = RetryPolicy { jitter: Some(false), ..Default::default() };
         let failure = Failure::transient("x");
         assert_eq!(
             verdict(plain, 1, &failure),
-            Verdict::Retry {
-                at: NOW + Duration::from_secs(2)
-            }
+            Verdict::Retry { at: NOW + Duration::from_secs(2) }
         );
         assert_eq!(
             verdict(RetryPolicy::default(), 1, &failure),
-            Verdict::Retry {
-                at: NOW + Duration::from_secs(1)
-            }
+            Verdict::Retry { at: NOW + Duration::from_secs(1) }
         );
     }
 }

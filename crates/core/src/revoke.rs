@@ -103,49 +103,30 @@ impl Command for RevokeLease {
         let mut execution = load(tx, &self.namespace, self.execution)?;
         let nothing = |why| Ok(RevokeOutcome::NothingToRevoke { why });
         let Some(worker) = execution.state.worker().map(str::to_owned) else {
-            return nothing(NothingToRevoke::NotOwned {
-                status: execution.status(),
-            });
+            return nothing(NothingToRevoke::NotOwned { status: execution.status() });
         };
-        if self
-            .worker
-            .as_ref()
-            .is_some_and(|expected| *expected != worker)
-        {
+        if self.worker.as_ref().is_some_and(|expected| *expected != worker) {
             return nothing(NothingToRevoke::OtherWorker { worker });
         }
-        if self
-            .epoch
-            .is_some_and(|expected| expected != execution.epoch)
-        {
-            return nothing(NothingToRevoke::OtherLease {
-                epoch: execution.epoch,
-            });
+        if self.epoch.is_some_and(|expected| expected != execution.epoch) {
+            return nothing(NothingToRevoke::OtherLease { epoch: execution.epoch });
         }
         let (to, cancel) = match &execution.state {
             State::Granted(grant) => (grant.back.into(), None),
             State::Active(lease) => (State::Waiting, lease.cancel.clone()),
             State::Waiting | State::Resumable | State::Delayed(_) | State::Ended(_) => {
-                return nothing(NothingToRevoke::NotOwned {
-                    status: execution.status(),
-                });
+                return nothing(NothingToRevoke::NotOwned { status: execution.status() });
             }
         };
         match cancel {
             Some(request) => end_cancelled(tx, cx, &mut execution, &request, false)?,
             None => {
-                let end = LeaseEnd::Revoked {
-                    reason: self.reason.clone(),
-                    by: self.by.clone(),
-                };
+                let end = LeaseEnd::Revoked { reason: self.reason.clone(), by: self.by.clone() };
                 let data = json!({ "reason": self.reason, "by": self.by });
                 let event = (EventKind::Revoked, Some(data));
                 requeue(tx, cx, &mut execution, end, to, Cause::Revoke, event)?;
             }
         }
-        Ok(RevokeOutcome::Revoked {
-            worker,
-            status: execution.status(),
-        })
+        Ok(RevokeOutcome::Revoked { worker, status: execution.status() })
     }
 }

@@ -355,10 +355,7 @@ impl EventScan {
             && (self.kinds.is_empty() || self.kinds.contains(&kind))
             && (self.execution.is_none() || self.execution == execution)
             && (self.lane.is_none() || self.lane == lane)
-            && self
-                .tags
-                .iter()
-                .all(|(key, value)| tags.get(key) == Some(value))
+            && self.tags.iter().all(|(key, value)| tags.get(key) == Some(value))
     }
 }
 

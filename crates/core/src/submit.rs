@@ -91,10 +91,7 @@ pub struct NewExecution {
 impl NewExecution {
     /// An execution for the handler of that name.
     pub fn new(kind: impl Into<String>) -> Self {
-        Self {
-            kind: kind.into(),
-            ..Self::default()
-        }
+        Self { kind: kind.into(), ..Self::default() }
     }
 
     /// Sets what the handler gets.
@@ -201,11 +198,9 @@ impl NewExecution {
             check.priority("priority", priority);
         }
         check.capabilities("capabilities", &self.capabilities);
-        check.that(
-            self.start_at.is_none() || self.delay.is_none(),
-            "delay_ms",
-            || "give either `start_at` or `delay_ms`, not both".into(),
-        );
+        check.that(self.start_at.is_none() || self.delay.is_none(), "delay_ms", || {
+            "give either `start_at` or `delay_ms`, not both".into()
+        });
         if let Some(delay) = self.delay {
             check.duration("delay_ms", delay, Duration::ZERO, Limits::DURATION_MAX);
         }
@@ -221,11 +216,7 @@ impl NewExecution {
 
     /// What was asked for, without the key it was asked under.
     fn fingerprint(&self) -> [u8; 16] {
-        let mut request = Self {
-            key: None,
-            input: Payload::default(),
-            ..self.clone()
-        };
+        let mut request = Self { key: None, input: Payload::default(), ..self.clone() };
         request.capabilities = sorted(&self.capabilities);
         let mut hash = Sha256::new();
         hash.update(serde_json::to_vec(&request).expect("plain data has a JSON form"));
@@ -302,10 +293,9 @@ impl Command for Submit {
                 Plan::Create { fingerprint } => create(tx, cx, &namespace, item, fingerprint)?,
                 Plan::Duplicate { id, status } => Submission::Duplicate { id, status },
                 Plan::SameAs(earlier) => match executions[earlier] {
-                    Submission::Created { id, status } => Submission::Duplicate {
-                        id,
-                        status: Some(status),
-                    },
+                    Submission::Created { id, status } => {
+                        Submission::Duplicate { id, status: Some(status) }
+                    }
                     duplicate => duplicate,
                 },
             });
@@ -316,13 +306,8 @@ impl Command for Submit {
 
 /// What is to be done about one item, decided before anything is written.
 enum Plan {
-    Create {
-        fingerprint: Option<[u8; 16]>,
-    },
-    Duplicate {
-        id: ExecutionId,
-        status: Option<Status>,
-    },
+    Create { fingerprint: Option<[u8; 16]> },
+    Duplicate { id: ExecutionId, status: Option<Status> },
     SameAs(usize),
 }
 
@@ -331,11 +316,7 @@ impl Submit {
         let mut check = Check::default();
         check.name("namespace", &self.namespace);
         check.batch("executions", self.executions.len());
-        let bytes = self
-            .executions
-            .iter()
-            .map(|item| item.input.bytes.len())
-            .sum();
+        let bytes = self.executions.iter().map(|item| item.input.bytes.len()).sum();
         check.bytes("executions", bytes, limits.batch_bytes);
         for (index, item) in self.executions.iter().enumerate().take(Limits::BATCH) {
             check.item("executions", index);
@@ -394,9 +375,7 @@ impl Submit {
         for (item, plan) in self.executions.iter().zip(plans) {
             let capabilities = sorted(&item.capabilities);
             let exists = |kind: &str| {
-                table
-                    .as_ref()
-                    .is_some_and(|table| table.find(kind, &capabilities).is_some())
+                table.as_ref().is_some_and(|table| table.find(kind, &capabilities).is_some())
             };
             if matches!(plan, Plan::Create { .. }) && !exists(&item.kind) {
                 added.insert((&item.kind, capabilities), ());
@@ -457,9 +436,7 @@ fn known(
     item: &NewExecution,
     fingerprint: [u8; 16],
 ) -> Result<Plan> {
-    let new = Plan::Create {
-        fingerprint: Some(fingerprint),
-    };
+    let new = Plan::Create { fingerprint: Some(fingerprint) };
     let Some(namespace) = namespace else {
         return Ok(new);
     };
@@ -467,10 +444,7 @@ fn known(
         let held = read.keys(namespace.id, &[key])?.pop().flatten();
         if let Some((used_for, status)) = held_by(read, cx, namespace.id, held)? {
             return match used_for.fingerprint == fingerprint {
-                true => Ok(Plan::Duplicate {
-                    id: used_for.execution,
-                    status,
-                }),
+                true => Ok(Plan::Duplicate { id: used_for.execution, status }),
                 false => Err(conflict(item)),
             };
         }
@@ -479,10 +453,7 @@ fn known(
         && let Some(existing) = read.find(namespace.id, &[id])?.pop().flatten()
     {
         return match read.fingerprint(existing.row)? == Some(fingerprint) {
-            true => Ok(Plan::Duplicate {
-                id,
-                status: Some(existing.status()),
-            }),
+            true => Ok(Plan::Duplicate { id, status: Some(existing.status()) }),
             false => Err(conflict(item)),
         };
     }
@@ -555,11 +526,9 @@ impl Refusals {
                 })
             })
             .collect();
-        Err(
-            Error::new(first.code(), format!("{field}: {}{more}", first.message()))
-                .with_field(field)
-                .with_details(serde_json::json!({ "violations": all })),
-        )
+        Err(Error::new(first.code(), format!("{field}: {}{more}", first.message()))
+            .with_field(field)
+            .with_details(serde_json::json!({ "violations": all })))
     }
 }
 
@@ -616,24 +585,17 @@ fn create(
         namespace: namespace.id,
         lane: lane.id,
         route,
-        priority: item
-            .priority
-            .or(inherited)
-            .unwrap_or(Limits::DEFAULT_PRIORITY),
+        priority: item.priority.or(inherited).unwrap_or(Limits::DEFAULT_PRIORITY),
         rank: row.0,
         state: match start_at.filter(|at| *at > cx.now) {
-            Some(until) => State::Delayed(Timer {
-                until,
-                cause: DelayCause::Start,
-                then: Ready::Waiting,
-            }),
+            Some(until) => {
+                State::Delayed(Timer { until, cause: DelayCause::Start, then: Ready::Waiting })
+            }
             None => State::Waiting,
         },
         since: cx.now,
         held: item.hold,
-        deadline_at: item
-            .deadline_at
-            .or_else(|| policy.deadline.map(|after| cx.now + after)),
+        deadline_at: item.deadline_at.or_else(|| policy.deadline.map(|after| cx.now + after)),
         created_at: cx.now,
         started_at: None,
         epoch: Epoch(0),
@@ -659,10 +621,7 @@ fn create(
         })?;
     }
     log(tx, cx, &execution, EventKind::Submitted, None, None)?;
-    Ok(Submission::Created {
-        id: execution.id,
-        status: execution.status(),
-    })
+    Ok(Submission::Created { id: execution.id, status: execution.status() })
 }
 
 fn route(tx: &mut dyn Tx, namespace: NamespaceId, item: &NewExecution) -> Result<RouteId> {
@@ -687,10 +646,7 @@ mod tests {
     #[test]
     fn the_fingerprint_ignores_the_key_and_the_order_of_capabilities() {
         let request = NewExecution::new("k").capability("a").capability("b");
-        let other = NewExecution::new("k")
-            .capability("b")
-            .capability("a")
-            .key("x");
+        let other = NewExecution::new("k").capability("b").capability("a").key("x");
         assert_eq!(request.fingerprint(), other.fingerprint());
         let changed = request.clone().input(Payload::bytes("x"));
         assert_ne!(request.fingerprint(), changed.fingerprint());

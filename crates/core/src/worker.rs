@@ -126,32 +126,17 @@ impl Command for RegisterWorker {
         tx.put_worker(&row)?;
         take_all(tx, cx, namespace, &self.instance)?;
         let (kind, registration) = match known {
-            Some(_) => (
-                EventKind::WorkerRefreshed,
-                Registration::Refreshed { expires_at },
-            ),
-            None => (
-                EventKind::WorkerRegistered,
-                Registration::Registered { expires_at },
-            ),
+            Some(_) => (EventKind::WorkerRefreshed, Registration::Refreshed { expires_at }),
+            None => (EventKind::WorkerRegistered, Registration::Registered { expires_at }),
         };
-        tx.add_event(&worker_event(
-            kind,
-            cx,
-            &row,
-            Some(json!({ "name": row.name })),
-        ))?;
+        tx.add_event(&worker_event(kind, cx, &row, Some(json!({ "name": row.name }))))?;
         Ok(registration)
     }
 }
 
 fn worker_event(kind: EventKind, cx: &Context, row: &WorkerRow, data: Option<Value>) -> NewEvent {
     let worker = Some(row.instance.clone());
-    NewEvent {
-        worker,
-        data,
-        ..NewEvent::new(kind, cx.now, row.namespace)
-    }
+    NewEvent { worker, data, ..NewEvent::new(kind, cx.now, row.namespace) }
 }
 
 /// Takes from a worker all it owns, as far as one command should.
@@ -159,11 +144,8 @@ fn take_all(tx: &mut dyn Tx, cx: &Context, namespace: NamespaceId, instance: &st
     match dispossess(tx, cx, namespace, instance, cx.now, TAKEN_AT_ONCE)? {
         Slice::Done => Ok(()),
         Slice::More { due_at } => {
-            let rest = ChoreKind::WorkerGone {
-                namespace,
-                instance: instance.to_owned(),
-                by: cx.now,
-            };
+            let rest =
+                ChoreKind::WorkerGone { namespace, instance: instance.to_owned(), by: cx.now };
             match tx.find_chore(&rest)? {
                 Some(_) => Ok(()),
                 None => tx.add_chore(&rest, due_at).map(drop),
@@ -198,11 +180,7 @@ pub(crate) fn dispossess(
             }
         }
     }
-    Ok(if more {
-        Slice::More { due_at: cx.now }
-    } else {
-        Slice::Done
-    })
+    Ok(if more { Slice::More { due_at: cx.now } } else { Slice::Done })
 }
 
 /// Says that a worker is alive. One that counts as dead is not revived: it must register.
@@ -239,9 +217,7 @@ impl Command for HeartbeatWorker {
         };
         row.seen_at = cx.now;
         tx.put_worker(&row)?;
-        Ok(Heartbeat::Refreshed {
-            expires_at: row.due_at(),
-        })
+        Ok(Heartbeat::Refreshed { expires_at: row.due_at() })
     }
 }
 
@@ -254,9 +230,7 @@ fn live_worker(
     let Some(namespace) = read.namespace(namespace)? else {
         return Ok(None);
     };
-    Ok(read
-        .worker(namespace.id, instance)?
-        .filter(|row| cx.now < row.due_at()))
+    Ok(read.worker(namespace.id, instance)?.filter(|row| cx.now < row.due_at()))
 }
 
 /// Declares a worker dead: it is forgotten, and what it owns is taken from it at once.
@@ -459,14 +433,9 @@ impl Query for ListExpiredLeases {
         check.page("limit", self.limit);
         check.finish()?;
         let Some(namespace) = read.namespace(&self.namespace)? else {
-            return Ok(ExpiredLeasePage {
-                leases: vec![],
-                next: None,
-            });
+            return Ok(ExpiredLeasePage { leases: vec![], next: None });
         };
-        let after = self
-            .after
-            .map(|cursor| (cursor.expired_at, cursor.execution));
+        let after = self.after.map(|cursor| (cursor.expired_at, cursor.execution));
         let as_of = self.as_of.unwrap_or(cx.now);
         let rows = read.expired_leases(namespace.id, as_of, after, self.limit + 1)?;
         let more = rows.len() > self.limit;
@@ -484,13 +453,10 @@ impl Query for ListExpiredLeases {
                 _ => None,
             })
             .collect();
-        let next = leases
-            .last()
-            .filter(|_| more)
-            .map(|last| ExpiredLeaseCursor {
-                expired_at: last.expired_at,
-                execution: last.execution,
-            });
+        let next = leases.last().filter(|_| more).map(|last| ExpiredLeaseCursor {
+            expired_at: last.expired_at,
+            execution: last.execution,
+        });
         Ok(ExpiredLeasePage { leases, next })
     }
 }

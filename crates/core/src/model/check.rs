@@ -40,11 +40,7 @@ impl Check {
             Some((list, index)) => format!("{list}[{index}].{field}"),
             None => field.to_owned(),
         };
-        self.violations.push(Violation {
-            field,
-            code,
-            message,
-        });
+        self.violations.push(Violation { field, code, message });
     }
 
     fn invalid(&mut self, field: &str, message: String) {
@@ -66,11 +62,7 @@ impl Check {
         if name.len() > Limits::NAME {
             self.invalid(
                 field,
-                format!(
-                    "a name has at most {} characters, this one {}",
-                    Limits::NAME,
-                    name.len()
-                ),
+                format!("a name has at most {} characters, this one {}", Limits::NAME, name.len()),
             );
         } else if !starts || !bytes.iter().all(allowed) {
             self.invalid(
@@ -119,11 +111,7 @@ impl Check {
 
     pub(crate) fn capabilities(&mut self, field: &str, tokens: &[String]) {
         self.at_most(field, tokens.len(), Limits::CAPABILITIES);
-        self.bytes(
-            field,
-            tokens.iter().map(String::len).sum(),
-            Limits::CAPABILITY_BYTES,
-        );
+        self.bytes(field, tokens.iter().map(String::len).sum(), Limits::CAPABILITY_BYTES);
         for token in tokens.iter().take(Limits::CAPABILITIES) {
             self.name(field, token);
         }
@@ -139,20 +127,13 @@ impl Check {
 
     pub(crate) fn bytes(&mut self, field: &str, size: usize, limit: usize) {
         if size > limit {
-            self.violate(
-                Code::TooLarge,
-                field,
-                format!("{size} bytes, the limit is {limit}"),
-            );
+            self.violate(Code::TooLarge, field, format!("{size} bytes, the limit is {limit}"));
         }
     }
 
     pub(crate) fn at_most(&mut self, field: &str, count: usize, limit: usize) {
         if count > limit {
-            self.invalid(
-                field,
-                format!("at most {limit} are allowed, these are {count}"),
-            );
+            self.invalid(field, format!("at most {limit} are allowed, these are {count}"));
         }
     }
 
@@ -171,10 +152,7 @@ impl Check {
 
     pub(crate) fn priority(&mut self, field: &str, priority: i32) {
         self.that((0..=Limits::PRIORITY).contains(&priority), field, || {
-            format!(
-                "a priority is 0 to {}, higher first, not {priority}",
-                Limits::PRIORITY
-            )
+            format!("a priority is 0 to {}, higher first, not {priority}", Limits::PRIORITY)
         });
     }
 
@@ -225,17 +203,7 @@ mod tests {
         for good in ["a", "9", "gpu:a100@eu-1.x_y", &"n".repeat(128)] {
             assert!(name_is_accepted(good), "{good}");
         }
-        for bad in [
-            "",
-            " ",
-            "a b",
-            "-a",
-            ".a",
-            "ü",
-            "a\n",
-            "a/b",
-            &"n".repeat(129),
-        ] {
+        for bad in ["", " ", "a b", "-a", ".a", "ü", "a\n", "a/b", &"n".repeat(129)] {
             assert!(!name_is_accepted(bad), "{bad:?}");
         }
     }
@@ -247,11 +215,7 @@ mod tests {
         check.name("kind", "a b");
         check.priority("priority", 9001);
         let error = check.finish().unwrap_err();
-        let fields: Vec<_> = error
-            .violations()
-            .into_iter()
-            .map(|one| one.field)
-            .collect();
+        let fields: Vec<_> = error.violations().into_iter().map(|one| one.field).collect();
         assert_eq!(fields, ["items[2].kind", "items[2].priority"]);
     }
 }

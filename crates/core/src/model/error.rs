@@ -160,12 +160,7 @@ struct Body {
 impl Error {
     /// An error of this code that says what to do.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self(Box::new(Body {
-            code,
-            message: message.into(),
-            field: None,
-            details: None,
-        }))
+        Self(Box::new(Body { code, message: message.into(), field: None, details: None }))
     }
 
     /// A field that is missing, malformed or out of range.
@@ -190,11 +185,8 @@ impl Error {
             LeaseLost::Superseded => "is not the current one; stop, the work has another owner",
             LeaseLost::Finished => "was already ended by another call of its holder",
         };
-        Self::new(
-            Code::LeaseLost,
-            format!("the lease on {execution} {message}"),
-        )
-        .with_details(serde_json::json!({ "why": why }))
+        Self::new(Code::LeaseLost, format!("the lease on {execution} {message}"))
+            .with_details(serde_json::json!({ "why": why }))
     }
 
     /// A bug: what should be impossible has happened.
@@ -214,18 +206,10 @@ impl Error {
                 };
                 let shown: Vec<_> = violations.iter().take(5).map(ToString::to_string).collect();
                 let more = violations.len().saturating_sub(shown.len());
-                let tail = if more > 0 {
-                    format!("; and {more} more")
-                } else {
-                    String::new()
-                };
+                let tail = if more > 0 { format!("; and {more} more") } else { String::new() };
                 Self::new(
                     code,
-                    format!(
-                        "{} violations: {}{tail}",
-                        violations.len(),
-                        shown.join("; ")
-                    ),
+                    format!("{} violations: {}{tail}", violations.len(), shown.join("; ")),
                 )
                 .with_details(serde_json::json!({ "violations": violations }))
             }
@@ -274,10 +258,9 @@ impl Error {
     /// Why the lease is lost, if that is what this error says.
     pub fn why_lease_lost(&self) -> Option<LeaseLost> {
         match self.code() {
-            Code::LeaseLost => self
-                .details()?
-                .get("why")
-                .and_then(|why| LeaseLost::deserialize(why).ok()),
+            Code::LeaseLost => {
+                self.details()?.get("why").and_then(|why| LeaseLost::deserialize(why).ok())
+            }
             _ => None,
         }
     }
@@ -336,19 +319,8 @@ impl Serialize for Error {
 
 impl<'de> Deserialize<'de> for Error {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let Wire {
-            code,
-            message,
-            field,
-            details,
-            ..
-        } = Wire::deserialize(deserializer)?;
-        Ok(Self(Box::new(Body {
-            code,
-            message,
-            field,
-            details,
-        })))
+        let Wire { code, message, field, details, .. } = Wire::deserialize(deserializer)?;
+        Ok(Self(Box::new(Body { code, message, field, details })))
     }
 }
 

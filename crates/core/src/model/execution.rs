@@ -93,11 +93,7 @@ impl Execution {
             State::Active(lease) => {
                 let times_out = self.policy.attempt_timeout.map(|limit| self.since + limit);
                 let forced = lease.cancel.as_ref().map(|cancel| cancel.force_at);
-                [times_out, forced]
-                    .into_iter()
-                    .flatten()
-                    .chain([lease.until])
-                    .min()
+                [times_out, forced].into_iter().flatten().chain([lease.until]).min()
             }
             State::Ended(_) => return self.policy.retention().map(|kept| self.since + kept),
         };
@@ -114,11 +110,7 @@ impl Execution {
     /// If the state diagram has no such edge: the command's rule is wrong, and it alone fails.
     pub fn enter(&mut self, state: State, cause: Cause, now: Timestamp) {
         let (from, to) = (self.status(), state.status());
-        let edge = Transition {
-            from: Some(from),
-            cause,
-            to,
-        };
+        let edge = Transition { from: Some(from), cause, to };
         assert!(edge.exists(), "the state diagram has no edge `{edge}`");
         let owned = |status| matches!(status, Status::Granted | Status::Active);
         if owned(from) || owned(to) || from.is_terminal() || to.is_terminal() {

@@ -67,11 +67,7 @@ impl Limits {
         if !(1..=Self::PAYLOAD_MAX).contains(&self.payload_bytes) {
             return Err(Error::invalid(
                 "limits.payload_bytes",
-                format!(
-                    "must be from 1 to {}, not {}",
-                    Self::PAYLOAD_MAX,
-                    self.payload_bytes
-                ),
+                format!("must be from 1 to {}, not {}", Self::PAYLOAD_MAX, self.payload_bytes),
             ));
         }
         if self.batch_bytes < self.payload_bytes {
@@ -86,10 +82,7 @@ impl Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            payload_bytes: 1 << 20,
-            batch_bytes: 16 << 20,
-        }
+        Self { payload_bytes: 1 << 20, batch_bytes: 16 << 20 }
     }
 }
 

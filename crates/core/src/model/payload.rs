@@ -28,19 +28,13 @@ impl Payload {
 
     /// Bytes of an unknown kind.
     pub fn bytes(bytes: impl Into<Vec<u8>>) -> Self {
-        Self {
-            content_type: Cow::Borrowed(Self::BYTES),
-            bytes: bytes.into(),
-        }
+        Self { content_type: Cow::Borrowed(Self::BYTES), bytes: bytes.into() }
     }
 
     /// The JSON text of a value.
     pub fn json<T: Serialize + ?Sized>(value: &T) -> serde_json::Result<Self> {
         let bytes = serde_json::to_vec(value)?;
-        Ok(Self {
-            content_type: Cow::Borrowed(Self::JSON),
-            bytes,
-        })
+        Ok(Self { content_type: Cow::Borrowed(Self::JSON), bytes })
     }
 
     /// Reads the bytes as the JSON text of a value.
@@ -62,12 +56,7 @@ impl Default for Payload {
 
 impl fmt::Debug for Payload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "Payload({}, {} bytes)",
-            self.content_type,
-            self.bytes.len()
-        )
+        write!(f, "Payload({}, {} bytes)", self.content_type, self.bytes.len())
     }
 }
 
@@ -100,10 +89,7 @@ impl<'de> Deserialize<'de> for Payload {
         let bytes = STANDARD
             .decode(wire.base64.as_bytes())
             .map_err(|_| de::Error::custom("`base64` is not base64 text"))?;
-        Ok(Self {
-            content_type: Cow::Owned(wire.content_type.into_owned()),
-            bytes,
-        })
+        Ok(Self { content_type: Cow::Owned(wire.content_type.into_owned()), bytes })
     }
 }
 
@@ -113,10 +99,8 @@ mod tests {
 
     #[test]
     fn bytes_stay_bytes_through_json() {
-        let payload = Payload {
-            content_type: "image/png".into(),
-            bytes: (0..=255).collect::<Vec<u8>>(),
-        };
+        let payload =
+            Payload { content_type: "image/png".into(), bytes: (0..=255).collect::<Vec<u8>>() };
         let json = serde_json::to_string(&payload).unwrap();
         assert_eq!(serde_json::from_str::<Payload>(&json).unwrap(), payload);
     }

@@ -161,18 +161,11 @@ impl RetryPolicy {
 
     /// The full wait before retry number `retry` (from 0), without jitter.
     pub fn wait(&self, retry: u32) -> Duration {
-        const DEFAULT: Backoff = Backoff::Exponential {
-            initial_ms: 1000,
-            factor: 2.0,
-            max_ms: 60_000,
-        };
+        const DEFAULT: Backoff =
+            Backoff::Exponential { initial_ms: 1000, factor: 2.0, max_ms: 60_000 };
         match self.backoff.as_ref().unwrap_or(&DEFAULT) {
             Backoff::Fixed { delay_ms } => Duration::from_millis(*delay_ms),
-            Backoff::Exponential {
-                initial_ms,
-                factor,
-                max_ms,
-            } => {
+            Backoff::Exponential { initial_ms, factor, max_ms } => {
                 let exponent = i32::try_from(retry).unwrap_or(i32::MAX);
                 let wait = *initial_ms as f64 * factor.powi(exponent);
                 Duration::from_millis(wait.min(*max_ms as f64) as u64)
@@ -218,16 +211,10 @@ impl RetryPolicy {
                 Duration::ZERO,
                 Limits::DURATION_MAX,
             ),
-            Some(Backoff::Exponential {
-                initial_ms,
-                factor,
-                max_ms,
-            }) => {
-                check.that(
-                    (1.0..=100.0).contains(factor),
-                    &field("backoff.factor"),
-                    || format!("must be 1 to 100, not {factor}"),
-                );
+            Some(Backoff::Exponential { initial_ms, factor, max_ms }) => {
+                check.that((1.0..=100.0).contains(factor), &field("backoff.factor"), || {
+                    format!("must be 1 to 100, not {factor}")
+                });
                 check.duration(
                     &field("backoff.max_ms"),
                     ms(*max_ms),
@@ -238,11 +225,9 @@ impl RetryPolicy {
             None => {}
         }
         if let Some(on) = &self.retry_on {
-            check.that(
-                !on.classes.contains(&FailureClass::Permanent),
-                &field("retry_on"),
-                || "a permanent failure is never retried; leave it out".into(),
-            );
+            check.that(!on.classes.contains(&FailureClass::Permanent), &field("retry_on"), || {
+                "a permanent failure is never retried; leave it out".into()
+            });
             check.names(&field("retry_on.categories"), &on.categories);
         }
     }
@@ -356,18 +341,11 @@ mod tests {
     #[test]
     fn defaults_fill_only_what_is_absent() {
         let mut own = Policy {
-            retry: RetryPolicy {
-                max_retries: Some(1),
-                ..Default::default()
-            },
+            retry: RetryPolicy { max_retries: Some(1), ..Default::default() },
             ..Default::default()
         };
         own.fill(&Policy {
-            retry: RetryPolicy {
-                max_retries: Some(9),
-                jitter: Some(false),
-                ..Default::default()
-            },
+            retry: RetryPolicy { max_retries: Some(9), jitter: Some(false), ..Default::default() },
             max_reclaims: Some(2),
             ..Default::default()
         });
@@ -377,19 +355,9 @@ mod tests {
 
     #[test]
     fn fallbacks_are_chosen_by_the_retries_used_and_the_last_one_stays() {
-        let named = |name: &str| Fallback {
-            model: Some(name.into()),
-            ..Default::default()
-        };
-        let policy = Policy {
-            fallbacks: vec![named("a"), named("b")],
-            ..Default::default()
-        };
-        let chosen = |retries| {
-            policy
-                .fallback(retries)
-                .and_then(|one| one.model.as_deref())
-        };
+        let named = |name: &str| Fallback { model: Some(name.into()), ..Default::default() };
+        let policy = Policy { fallbacks: vec![named("a"), named("b")], ..Default::default() };
+        let chosen = |retries| policy.fallback(retries).and_then(|one| one.model.as_deref());
         assert_eq!(
             [chosen(0), chosen(1), chosen(2), chosen(9)],
             [None, Some("a"), Some("b"), Some("b")]

@@ -69,10 +69,7 @@ impl Route {
     /// Whether a worker with these handlers and capabilities gets such work. No kinds means all.
     pub fn served_by(&self, kinds: &[String], capabilities: &[String]) -> bool {
         (kinds.is_empty() || kinds.contains(&self.kind))
-            && self
-                .capabilities
-                .iter()
-                .all(|needed| capabilities.contains(needed))
+            && self.capabilities.iter().all(|needed| capabilities.contains(needed))
     }
 }
 
@@ -100,11 +97,7 @@ impl RouteTable {
         for (index, route) in routes.iter().enumerate() {
             by_kind.entry(route.kind.clone()).or_default().push(index);
         }
-        Self {
-            routes,
-            by_kind,
-            served: Mutex::default(),
-        }
+        Self { routes, by_kind, served: Mutex::default() }
     }
 
     /// The routes, in the order they were interned.
@@ -114,24 +107,14 @@ impl RouteTable {
 
     /// The route with this row.
     pub fn get(&self, id: RouteId) -> Option<&Arc<Route>> {
-        let index = self
-            .routes
-            .binary_search_by_key(&id, |route| route.id)
-            .ok()?;
+        let index = self.routes.binary_search_by_key(&id, |route| route.id).ok()?;
         self.routes.get(index)
     }
 
     /// The route of this kind and these sorted capabilities.
     pub fn find(&self, kind: &str, capabilities: &[String]) -> Option<RouteId> {
-        let of_kind = self
-            .by_kind
-            .get(kind)?
-            .iter()
-            .map(|index| &self.routes[*index]);
-        of_kind
-            .into_iter()
-            .find(|route| route.capabilities == capabilities)
-            .map(|route| route.id)
+        let of_kind = self.by_kind.get(kind)?.iter().map(|index| &self.routes[*index]);
+        of_kind.into_iter().find(|route| route.capabilities == capabilities).map(|route| route.id)
     }
 
     /// The routes of a kind.
@@ -312,11 +295,7 @@ mod tests {
 
     fn route(id: i64, kind: &str, capabilities: &[&str]) -> Arc<Route> {
         let capabilities = capabilities.iter().map(ToString::to_string).collect();
-        Arc::new(Route {
-            id: RouteId(id),
-            kind: kind.into(),
-            capabilities,
-        })
+        Arc::new(Route { id: RouteId(id), kind: kind.into(), capabilities })
     }
 
     #[test]
@@ -328,11 +307,7 @@ mod tests {
         ]);
         let has = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
         let served = |kinds: &[&str], capabilities: &[&str]| {
-            table
-                .served(&has(kinds), &has(capabilities))
-                .iter()
-                .map(|id| id.0)
-                .collect::<Vec<_>>()
+            table.served(&has(kinds), &has(capabilities)).iter().map(|id| id.0).collect::<Vec<_>>()
         };
         assert_eq!(served(&[], &[]), [1]);
         assert_eq!(served(&["render"], &["gpu"]), [2]);

@@ -300,37 +300,20 @@ impl State {
 
     /// The columns a relational store saves; [`State::from_columns`] reads them back.
     pub fn columns(&self) -> StateColumns<'_> {
-        let mut columns = StateColumns {
-            state: self.status().code(),
-            ..Default::default()
-        };
+        let mut columns = StateColumns { state: self.status().code(), ..Default::default() };
         let detail = match self {
             Self::Waiting | Self::Resumable => None,
             Self::Delayed(Timer { until, cause, then }) => {
                 columns.until = Some(*until);
-                Some(to_json(&DelayDetail {
-                    cause: *cause,
-                    then: *then,
-                }))
+                Some(to_json(&DelayDetail { cause: *cause, then: *then }))
             }
-            Self::Granted(Grant {
-                worker,
-                secret,
-                until,
-                back,
-            }) => {
+            Self::Granted(Grant { worker, secret, until, back }) => {
                 columns.until = Some(*until);
                 columns.worker = Some(worker);
                 columns.secret = Some(*secret);
                 Some(to_json(back))
             }
-            Self::Active(Lease {
-                worker,
-                secret,
-                until,
-                ttl,
-                cancel,
-            }) => {
+            Self::Active(Lease { worker, secret, until, ttl, cancel }) => {
                 columns.until = Some(*until);
                 columns.worker = Some(worker);
                 columns.secret = Some(*secret);
@@ -360,11 +343,7 @@ impl State {
             Status::Resumable => Self::Resumable,
             Status::Delayed => {
                 let DelayDetail { cause, then } = detail.and_then(from_json).ok_or_else(corrupt)?;
-                Self::Delayed(Timer {
-                    until: until()?,
-                    cause,
-                    then,
-                })
+                Self::Delayed(Timer { until: until()?, cause, then })
             }
             Status::Granted => Self::Granted(Grant {
                 worker: worker()?,
@@ -393,19 +372,9 @@ impl State {
                     Status::Cancelled => Outcome::Cancelled,
                     _ => Outcome::Expired,
                 };
-                let EndDetail {
-                    reason,
-                    message,
-                    by,
-                } = detail
-                    .and_then(from_json::<EndDetail<String>>)
-                    .ok_or_else(corrupt)?;
-                Self::Ended(End {
-                    outcome,
-                    reason,
-                    message,
-                    by,
-                })
+                let EndDetail { reason, message, by } =
+                    detail.and_then(from_json::<EndDetail<String>>).ok_or_else(corrupt)?;
+                Self::Ended(End { outcome, reason, message, by })
             }
         })
     }
@@ -557,12 +526,8 @@ mod tests {
     fn one_of_each() -> Vec<State> {
         let at = Timestamp::from_millis(5);
         let secret = Secret::new([3; 16]);
-        let cancel = CancelRequest {
-            reason: None,
-            by: "ops".into(),
-            requested_at: at,
-            force_at: at,
-        };
+        let cancel =
+            CancelRequest { reason: None, by: "ops".into(), requested_at: at, force_at: at };
         let lease = |cancel| Lease {
             worker: "w".into(),
             secret,
@@ -571,27 +536,13 @@ mod tests {
             cancel,
         };
         let end = |outcome, reason, message: Option<&str>| {
-            State::Ended(End {
-                outcome,
-                reason,
-                message: message.map(Into::into),
-                by: None,
-            })
+            State::Ended(End { outcome, reason, message: message.map(Into::into), by: None })
         };
         vec![
             State::Waiting,
             State::Resumable,
-            State::Delayed(Timer {
-                until: at,
-                cause: DelayCause::Sleep,
-                then: Ready::Resumable,
-            }),
-            State::Granted(Grant {
-                worker: "w".into(),
-                secret,
-                until: at,
-                back: Ready::Waiting,
-            }),
+            State::Delayed(Timer { until: at, cause: DelayCause::Sleep, then: Ready::Resumable }),
+            State::Granted(Grant { worker: "w".into(), secret, until: at, back: Ready::Waiting }),
             State::Active(lease(None)),
             State::Active(lease(Some(cancel))),
             end(Outcome::Completed, EndReason::Completed, None),
@@ -610,14 +561,8 @@ mod tests {
 
     #[test]
     fn a_row_that_contradicts_itself_is_a_bug_and_not_a_panic() {
-        let lonely = StateColumns {
-            state: Status::Active.code(),
-            ..Default::default()
-        };
-        assert_eq!(
-            State::from_columns(&lonely).unwrap_err().code(),
-            crate::Code::Internal
-        );
+        let lonely = StateColumns { state: Status::Active.code(), ..Default::default() };
+        assert_eq!(State::from_columns(&lonely).unwrap_err().code(), crate::Code::Internal);
     }
 
     #[test]

@@ -67,11 +67,9 @@ impl FromStr for Timestamp {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        text.parse::<jiff::Timestamp>()
-            .map(|at| Self(at.as_millisecond()))
-            .map_err(|_| {
-                format!("`{text}` is not an RFC 3339 instant such as 2030-01-31T12:00:00Z")
-            })
+        text.parse::<jiff::Timestamp>().map(|at| Self(at.as_millisecond())).map_err(|_| {
+            format!("`{text}` is not an RFC 3339 instant such as 2030-01-31T12:00:00Z")
+        })
     }
 }
 

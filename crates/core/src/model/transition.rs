@@ -153,36 +153,18 @@ mod tests {
     #[test]
     fn every_state_can_be_reached_and_every_waiting_one_left() {
         for status in Status::ALL {
-            assert!(
-                TRANSITIONS.iter().any(|edge| edge.to == status),
-                "{status} is unreachable"
-            );
-            assert!(
-                TRANSITIONS.iter().any(|edge| edge.from == Some(status)),
-                "{status} is a trap"
-            );
+            assert!(TRANSITIONS.iter().any(|edge| edge.to == status), "{status} is unreachable");
+            assert!(TRANSITIONS.iter().any(|edge| edge.from == Some(status)), "{status} is a trap");
         }
     }
 
     #[test]
     fn cancel_and_deadline_leave_from_every_non_terminal_state() {
-        for from in Status::ALL
-            .into_iter()
-            .filter(|status| !status.is_terminal())
-        {
-            for (cause, to) in [
-                (Cause::Cancel, Status::Cancelled),
-                (Cause::Deadline, Status::Expired),
-            ] {
-                assert!(
-                    Transition {
-                        from: Some(from),
-                        cause,
-                        to
-                    }
-                    .exists(),
-                    "{from} {cause}"
-                );
+        for from in Status::ALL.into_iter().filter(|status| !status.is_terminal()) {
+            for (cause, to) in
+                [(Cause::Cancel, Status::Cancelled), (Cause::Deadline, Status::Expired)]
+            {
+                assert!(Transition { from: Some(from), cause, to }.exists(), "{from} {cause}");
             }
         }
     }

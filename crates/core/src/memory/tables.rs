@@ -1,0 +1,300 @@
+//! The rows and every index over them.
+
+use std::cmp::Reverse;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Deref;
+use std::sync::Arc;
+
+use crate::chore::{Chore, ChoreKind};
+use crate::event::NewEvent;
+use crate::model::{
+    ChoreId, Cursor, Epoch, Execution, ExecutionId, Key, Lane, LaneId, Namespace, NamespaceId,
+    PastLease, Payload, Route, RouteId, RouteTable, RowId, Timestamp, WorkerRow,
+};
+
+/// Everything the store holds.
+#[derive(Debug, Default)]
+pub(super) struct Tables {
+    pub(super) last_now: Timestamp,
+    pub(super) sequences: Sequences,
+    pub(super) namespaces: BTreeMap<NamespaceId, Arc<Namespace>>,
+    pub(super) lanes: BTreeMap<LaneId, Arc<Lane>>,
+    pub(super) routes: BTreeMap<(NamespaceId, RouteId), Arc<Route>>,
+    pub(super) executions: BTreeMap<RowId, Box<Execution>>,
+    pub(super) inputs: BTreeMap<RowId, Input>,
+    pub(super) results: BTreeMap<RowId, Payload>,
+    pub(super) past_leases: BTreeMap<(RowId, Epoch), Box<PastLease>>,
+    pub(super) events: BTreeMap<Cursor, Box<NewEvent>>,
+    /// The newest event that was removed.
+    pub(super) trimmed: Cursor,
+    pub(super) keys: BTreeMap<Named, Box<Key>>,
+    pub(super) workers: BTreeMap<Named, Box<WorkerRow>>,
+    pub(super) chores: BTreeMap<ChoreId, Box<Chore>>,
+    pub(super) index: Indexes,
+    route_tables: BTreeMap<NamespaceId, Arc<RouteTable>>,
+}
+
+/// What is named within a namespace.
+pub(super) type Named = (NamespaceId, String);
+
+/// The last id given out of each sort. Not part of any transaction: an id is never used again,
+/// not even when what it was given out for is rolled back.
+#[derive(Debug, Default)]
+pub(super) struct Sequences {
+    pub(super) namespace: i64,
+    pub(super) lane: i64,
+    pub(super) route: i64,
+    pub(super) row: i64,
+    pub(super) cursor: i64,
+    pub(super) chore: i64,
+}
+
+/// What lies beside an execution from its beginning.
+#[derive(Debug)]
+pub(super) struct Input {
+    pub(super) payload: Payload,
+    pub(super) fingerprint: Option<[u8; 16]>,
+}
+
+/// A row as it shall be; nothing when it shall not exist.
+#[derive(Debug)]
+pub(super) enum Change {
+    Namespace(NamespaceId, Option<Arc<Namespace>>),
+    Lane(LaneId, Option<Arc<Lane>>),
+    Route((NamespaceId, RouteId), Option<Arc<Route>>),
+    Execution(RowId, Option<Box<Execution>>),
+    Input(RowId, Option<Input>),
+    Result(RowId, Option<Payload>),
+    PastLease((RowId, Epoch), Option<Box<PastLease>>),
+    Event(Cursor, Option<Box<NewEvent>>),
+    Trimmed(Cursor),
+    Key(Named, Option<Box<Key>>),
+    Worker(Named, Option<Box<WorkerRow>>),
+    Chore(ChoreId, Option<Box<Chore>>),
+}
+
+impl Tables {
+    /// Makes a change and answers with the one that takes it back.
+    pub(super) fn apply(&mut self, change: Change) -> Change {
+        let index = &mut self.index;
+        match change {
+            Change::Namespace(id, new) => {
+                let relink = |old: Option<&_>, new: Option<&_>| index.namespace(old, new);
+                Change::Namespace(id, replace(&mut self.namespaces, id, new, relink))
+            }
+            Change::Lane(id, new) => {
+                let relink = |old: Option<&_>, new: Option<&_>| index.lane(old, new);
+                Change::Lane(id, replace(&mut self.lanes, id, new, relink))
+            }
+            Change::Route(id, new) => {
+                self.route_tables.remove(&id.0);
+                Change::Route(id, put(&mut self.routes, id, new))
+            }
+            Change::Execution(row, new) => {
+                let relink = |old: Option<&_>, new: Option<&_>| index.execution(old, new);
+                Change::Execution(row, replace(&mut self.executions, row, new, relink))
+            }
+            Change::Input(row, new) => Change::Input(row, put(&mut self.inputs, row, new)),
+            Change::Result(row, new) => Change::Result(row, put(&mut self.results, row, new)),
+            Change::PastLease(id, new) => {
+                Change::PastLease(id, put(&mut self.past_leases, id, new))
+            }
+            Change::Event(cursor, new) => {
+                let relink = |old: Option<&_>, new: Option<&_>| index.event(cursor, old, new);
+                Change::Event(cursor, replace(&mut self.events, cursor, new, relink))
+            }
+            Change::Trimmed(cursor) => {
+                Change::Trimmed(std::mem::replace(&mut self.trimmed, cursor))
+            }
+            Change::Key(name, new) => {
+                let relink = |old: Option<&_>, new: Option<&_>| index.key(old, new);
+                let old = replace(&mut self.keys, name.clone(), new, relink);
+                Change::Key(name, old)
+            }
+            Change::Worker(name, new) => {
+                let relink = |old: Option<&_>, new: Option<&_>| index.worker(old, new);
+                let old = replace(&mut self.workers, name.clone(), new, relink);
+                Change::Worker(name, old)
+            }
+            Change::Chore(id, new) => {
+                let relink = |old: Option<&_>, new: Option<&_>| index.chore(old, new);
+                Change::Chore(id, replace(&mut self.chores, id, new, relink))
+            }
+        }
+    }
+
+    /// The execution an index entry points to.
+    pub(super) fn execution(&self, row: RowId) -> &Execution {
+        self.executions.get(&row).expect("an index entry has its row")
+    }
+
+    /// The newest event ever written: it is never removed.
+    pub(super) fn last_cursor(&self) -> Cursor {
+        self.events.last_key_value().map_or(Cursor::default(), |(cursor, _)| *cursor)
+    }
+
+    /// The table of a namespace's routes, made anew only after a route came or went.
+    pub(super) fn route_table(&mut self, namespace: NamespaceId) -> Arc<RouteTable> {
+        let table = self.route_tables.entry(namespace).or_insert_with(|| {
+            let all = (namespace, RouteId(i64::MIN))..=(namespace, RouteId(i64::MAX));
+            let routes = self.routes.range(all).map(|(_, route)| Arc::clone(route));
+            Arc::new(RouteTable::new(routes.collect()))
+        });
+        Arc::clone(table)
+    }
+}
+
+fn put<K: Ord, V>(map: &mut BTreeMap<K, V>, key: K, new: Option<V>) -> Option<V> {
+    match new {
+        Some(new) => map.insert(key, new),
+        None => map.remove(&key),
+    }
+}
+
+/// As [`put`], for a table with indexes, which `relink` leads from the old row to the new.
+fn replace<K: Ord, V: Deref>(
+    map: &mut BTreeMap<K, V>,
+    key: K,
+    new: Option<V>,
+    relink: impl FnOnce(Option<&V::Target>, Option<&V::Target>),
+) -> Option<V> {
+    match map.entry(key) {
+        Entry::Occupied(mut entry) => {
+            relink(Some(entry.get()), new.as_deref());
+            Some(match new {
+                Some(new) => entry.insert(new),
+                None => entry.remove(),
+            })
+        }
+        Entry::Vacant(entry) => {
+            relink(None, new.as_deref());
+            new.map(|new| entry.insert(new));
+            None
+        }
+    }
+}
+
+/// What is derived from the rows, so that no question scans them.
+#[derive(Debug, Default)]
+pub(super) struct Indexes {
+    pub(super) namespace_names: BTreeMap<String, NamespaceId>,
+    pub(super) lane_names: BTreeMap<Named, LaneId>,
+    pub(super) ids: BTreeMap<(NamespaceId, ExecutionId), RowId>,
+    pub(super) members: BTreeSet<(NamespaceId, RowId)>,
+    pub(super) ready: BTreeSet<(LaneId, RouteId, Place)>,
+    pub(super) owned_in: BTreeSet<(LaneId, RowId)>,
+    pub(super) owned_by: BTreeSet<(NamespaceId, String, RowId)>,
+    pub(super) due: BTreeSet<(Timestamp, RowId)>,
+    pub(super) retired: BTreeSet<(Timestamp, RowId)>,
+    pub(super) events: BTreeSet<(RowId, Cursor)>,
+    pub(super) key_expiry: BTreeSet<(Timestamp, Named)>,
+    pub(super) worker_due: BTreeSet<(Timestamp, Named)>,
+    pub(super) chore_due: BTreeSet<(Timestamp, ChoreId)>,
+    pub(super) chore_kinds: BTreeSet<(String, ChoreId)>,
+}
+
+/// Where a claimable execution stands: the least goes first.
+pub(super) type Place = (Reverse<i32>, i64, RowId);
+
+impl Indexes {
+    fn namespace(&mut self, old: Option<&Namespace>, new: Option<&Namespace>) {
+        let entry = |row: &Namespace| (row.name.clone(), row.id);
+        rename(&mut self.namespace_names, old.map(entry), new.map(entry));
+    }
+
+    fn lane(&mut self, old: Option<&Lane>, new: Option<&Lane>) {
+        let entry = |row: &Lane| ((row.namespace, row.name.clone()), row.id);
+        rename(&mut self.lane_names, old.map(entry), new.map(entry));
+    }
+
+    fn execution(&mut self, old: Option<&Execution>, new: Option<&Execution>) {
+        let id = |row: &Execution| ((row.namespace, row.id), row.row);
+        rename(&mut self.ids, old.map(id), new.map(id));
+        let member = |row: &Execution| (row.namespace, row.row);
+        shift(&mut self.members, old.map(member), new.map(member));
+        shift(&mut self.ready, old.and_then(ready), new.and_then(ready));
+        shift(&mut self.owned_in, old.and_then(owned_in), new.and_then(owned_in));
+        shift(&mut self.owned_by, old.and_then(owned_by), new.and_then(owned_by));
+        shift(&mut self.due, old.and_then(due), new.and_then(due));
+        shift(&mut self.retired, old.and_then(retired), new.and_then(retired));
+    }
+
+    fn event(&mut self, cursor: Cursor, old: Option<&NewEvent>, new: Option<&NewEvent>) {
+        let entry = |row: &NewEvent| row.execution.map(|(execution, _)| (execution, cursor));
+        shift(&mut self.events, old.and_then(entry), new.and_then(entry));
+    }
+
+    fn key(&mut self, old: Option<&Key>, new: Option<&Key>) {
+        let entry = |row: &Key| Some((row.expires_at?, (row.namespace, row.key.clone())));
+        shift(&mut self.key_expiry, old.and_then(entry), new.and_then(entry));
+    }
+
+    fn worker(&mut self, old: Option<&WorkerRow>, new: Option<&WorkerRow>) {
+        let entry = |row: &WorkerRow| (row.due_at(), (row.namespace, row.instance.clone()));
+        shift(&mut self.worker_due, old.map(entry), new.map(entry));
+    }
+
+    fn chore(&mut self, old: Option<&Chore>, new: Option<&Chore>) {
+        let due = |row: &Chore| (row.due_at, row.id);
+        shift(&mut self.chore_due, old.map(due), new.map(due));
+        let kind = |row: &Chore| (kind_text(&row.kind), row.id);
+        shift(&mut self.chore_kinds, old.map(kind), new.map(kind));
+    }
+}
+
+fn ready(row: &Execution) -> Option<(LaneId, RouteId, Place)> {
+    let place = (Reverse(row.priority), row.rank, row.row);
+    row.claimable().then_some((row.lane, row.route, place))
+}
+
+fn owned_in(row: &Execution) -> Option<(LaneId, RowId)> {
+    row.state.worker().map(|_| (row.lane, row.row))
+}
+
+fn owned_by(row: &Execution) -> Option<(NamespaceId, String, RowId)> {
+    Some((row.namespace, row.state.worker()?.to_owned(), row.row))
+}
+
+fn due(row: &Execution) -> Option<(Timestamp, RowId)> {
+    let over = row.status().is_terminal();
+    row.due_at().filter(|_| !over).map(|at| (at, row.row))
+}
+
+fn retired(row: &Execution) -> Option<(Timestamp, RowId)> {
+    let over = row.status().is_terminal();
+    row.due_at().filter(|_| over).map(|at| (at, row.row))
+}
+
+/// A chore's kind as text, by which chores can be found.
+pub(super) fn kind_text(kind: &ChoreKind) -> String {
+    serde_json::to_string(kind).expect("plain data has a JSON form")
+}
+
+fn shift<T: Ord>(set: &mut BTreeSet<T>, old: Option<T>, new: Option<T>) {
+    if old == new {
+        return;
+    }
+    if let Some(old) = old {
+        set.remove(&old);
+    }
+    if let Some(new) = new {
+        set.insert(new);
+    }
+}
+
+fn rename<K: Ord, V: PartialEq>(
+    map: &mut BTreeMap<K, V>,
+    old: Option<(K, V)>,
+    new: Option<(K, V)>,
+) {
+    if old == new {
+        return;
+    }
+    if let Some((key, _)) = old {
+        map.remove(&key);
+    }
+    if let Some((key, value)) = new {
+        map.insert(key, value);
+    }
+}

@@ -1,0 +1,188 @@
+//! Opening an engine: where the store is, how it behaves, and one engine per database and process.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+use everloom_core::{
+    Code, Error, Limits, MemoryStore, Prepare, Result, Settings, Store, Tick,
+};
+use everloom_sqlite::{Durability, Location, SqliteStore};
+use tokio::sync::Mutex;
+
+use crate::clock::{SystemClock, Ticked, Timekeeper};
+use crate::driver::{self, Driver};
+use crate::engine::{Engine, Shared};
+
+/// How an engine is opened.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use everloom::Engine;
+/// # async fn example() -> everloom::Result<()> {
+/// let engine = Engine::options()
+///     .event_retention(Duration::from_secs(24 * 3600))
+///     .open("memory")
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+#[must_use]
+pub struct OpenOptions {
+    settings: Settings,
+    driver: driver::Options,
+    sqlite: everloom_sqlite::Options,
+    clock: Arc<dyn Timekeeper>,
+    ticks: bool,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        Self {
+            settings: Settings::default(),
+            driver: driver::Options::default(),
+            sqlite: everloom_sqlite::Options::default(),
+            clock: Arc::new(SystemClock),
+            ticks: true,
+        }
+    }
+}
+
+impl OpenOptions {
+    /// What an acknowledged command survives: the loss of power, by default.
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.sqlite.durability = durability;
+        self
+    }
+
+    /// The bounds on what a command may ask for.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.settings.limits = limits;
+        self
+    }
+
+    /// How long events are kept (7 days; zero keeps them for ever).
+    pub fn event_retention(mut self, kept: Duration) -> Self {
+        self.settings.event_retention = kept;
+        self
+    }
+
+    /// How often retention looks for what to remove (1 minute).
+    pub fn sweep_every(mut self, interval: Duration) -> Self {
+        self.settings.sweep_every = interval;
+        self
+    }
+
+    /// Whether each renewal of a lease is an event (no).
+    pub fn log_renewals(mut self, yes: bool) -> Self {
+        self.settings.log_renewals = yes;
+        self
+    }
+
+    /// Goes by another clock than the machine's, such as [`crate::ManualClock`].
+    pub fn clock(mut self, clock: impl Timekeeper + 'static) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// Whether this engine does what is due (yes). At least one engine of a database must.
+    pub fn ticks(mut self, yes: bool) -> Self {
+        self.ticks = yes;
+        self
+    }
+
+    /// Queries that run at the same time (4).
+    pub fn readers(mut self, readers: usize) -> Self {
+        self.driver.readers = readers;
+        self
+    }
+
+    /// Whether a caller that is alone runs its command on its own thread (yes). Faster for one
+    /// sequential caller; blocks its runtime thread for one commit.
+    pub fn inline(mut self, yes: bool) -> Self {
+        self.driver.inline = yes;
+        self
+    }
+
+    /// How often to look whether another process has changed something, while someone waits for
+    /// that (100 ms).
+    pub fn poll(mut self, interval: Duration) -> Self {
+        self.driver.poll = interval;
+        self
+    }
+
+    /// Whether an older or empty database is brought to the current schema (yes).
+    pub fn migrate(mut self, yes: bool) -> Self {
+        self.sqlite.migrate = yes;
+        self
+    }
+
+    /// How long to wait for another process that writes before answering `unavailable` (5 s).
+    pub fn busy_timeout(mut self, timeout: Duration) -> Self {
+        self.sqlite.busy_timeout = timeout;
+        self
+    }
+
+    /// The most pages an SQLite file may have: a full disk for tests.
+    pub fn max_pages(mut self, pages: u32) -> Self {
+        self.sqlite.max_pages = Some(pages);
+        self
+    }
+
+    /// Opens a database and begins to serve it.
+    ///
+    /// `memory` keeps everything in this engine and nothing else. Everything else is SQLite: a
+    /// path, `sqlite://path`, a `file:` URI, or `:memory:`. A database that this process has open
+    /// already is shared, with the options it was opened with.
+    pub async fn open(self, url: &str) -> Result<Engine> {
+        self.settings.limits.validate()?;
+        if url == "memory" {
+            return self.start(Box::new(MemoryStore::new()), None).await;
+        }
+        if let Some((scheme, _)) = url.split_once("://")
+            && scheme != "sqlite"
+            && scheme != "file"
+        {
+            return Err(Error::new(
+                Code::Unsupported,
+                format!("this version has no store for `{scheme}://`; use a path, sqlite:// or memory"),
+            )
+            .with_field("url"));
+        }
+        let location = Location::parse(url)?;
+        let key = location.key();
+        let mut open = open_engines().lock().await;
+        open.retain(|_, shared| shared.strong_count() > 0);
+        if let Some(shared) = open.get(&key).and_then(Weak::upgrade)
+            && !shared.is_closed()
+        {
+            return Ok(Engine::new(shared));
+        }
+        let options = self.sqlite.clone();
+        let opened = tokio::task::spawn_blocking(move || SqliteStore::open(&location, &options));
+        let store = opened.await.unwrap_or_else(|_| Err(Error::bug("opening the store panicked")))?;
+        let engine = self.start(Box::new(store), Some(key.clone())).await?;
+        open.insert(key, Arc::downgrade(engine.shared()));
+        Ok(engine)
+    }
+
+    async fn start(self, store: Box<dyn Store>, key: Option<String>) -> Result<Engine> {
+        let driver = Driver::start(store, self.settings, self.clock, self.driver)?;
+        driver.apply(Prepare {}).await?;
+        if self.ticks {
+            driver.start_clock(Tick::default, |ticked| Ticked {
+                more: ticked.more,
+                next_due: ticked.next_due,
+            });
+        }
+        tracing::debug!(store = %driver.info().store, url = key.as_deref(), "opened");
+        Ok(Engine::new(Arc::new(Shared::new(driver))))
+    }
+}
+
+/// The engines of this process, by database.
+fn open_engines() -> &'static Mutex<HashMap<String, Weak<Shared>>> {
+    static OPEN: OnceLock<Mutex<HashMap<String, Weak<Shared>>>> = OnceLock::new();
+    OPEN.get_or_init(Mutex::default)
+}

@@ -1,0 +1,22 @@
+//! Statements, a module per table. What binds them is in `rows`.
+
+pub(crate) mod chores;
+pub(crate) mod events;
+pub(crate) mod executions;
+pub(crate) mod keys;
+pub(crate) mod lanes;
+pub(crate) mod meta;
+pub(crate) mod namespaces;
+pub(crate) mod past_leases;
+pub(crate) mod payloads;
+pub(crate) mod routes;
+pub(crate) mod tags;
+pub(crate) mod workers;
+
+pub(crate) const BEGIN_READ: &str = "BEGIN";
+pub(crate) const BEGIN_WRITE: &str = "BEGIN IMMEDIATE";
+pub(crate) const COMMIT: &str = "COMMIT";
+pub(crate) const ROLLBACK: &str = "ROLLBACK";
+
+/// Changes when another connection has committed.
+pub(crate) const DATA_VERSION: &str = "PRAGMA data_version";
