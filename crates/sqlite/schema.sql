@@ -28,7 +28,7 @@ CREATE TABLE executions (
     route       INTEGER NOT NULL,
     priority    INTEGER NOT NULL CHECK (priority BETWEEN 0 AND 9000),
     rank        INTEGER NOT NULL,
-    state       INTEGER NOT NULL CHECK (state BETWEEN 0 AND 4 OR state BETWEEN 10 AND 13),
+    state       INTEGER NOT NULL,
     held        INTEGER NOT NULL CHECK (held IN (0, 1)),
     due_at      INTEGER,
     since       INTEGER NOT NULL,
@@ -50,11 +50,20 @@ CREATE TABLE executions (
     created_by  TEXT,
     progress    TEXT,
     key         TEXT,
-    CHECK ((state BETWEEN 2 AND 4) = (until IS NOT NULL)),
-    CHECK ((state BETWEEN 3 AND 4) = (worker IS NOT NULL)),
-    CHECK ((state BETWEEN 3 AND 4) = (secret IS NOT NULL)),
-    CHECK ((state = 4) = (ttl_ms IS NOT NULL)),
-    CHECK (state < 10 OR detail IS NOT NULL)
+    CHECK (
+        CASE state
+            WHEN 0 THEN coalesce(until, worker, secret, ttl_ms) IS NULL
+            WHEN 1 THEN coalesce(until, worker, secret, ttl_ms) IS NULL
+            WHEN 2 THEN until IS NOT NULL AND coalesce(worker, secret, ttl_ms) IS NULL
+            WHEN 3 THEN until IS NOT NULL AND worker IS NOT NULL AND secret IS NOT NULL
+                AND ttl_ms IS NULL
+            WHEN 4 THEN until IS NOT NULL AND worker IS NOT NULL AND secret IS NOT NULL
+                AND ttl_ms IS NOT NULL
+            ELSE coalesce(until, worker, secret, ttl_ms) IS NULL
+                AND state BETWEEN 10 AND 13
+                AND detail IS NOT NULL
+        END
+    )
 ) STRICT;
 
 CREATE TABLE inputs (

@@ -17,9 +17,10 @@ use everloom_core::{
     HoldOutcome, LaneChanged, LanePage, LeaseToken, Leased, Limits, ListAttempts, ListExecutions,
     ListExpiredLeases, ListLanes, ListNamespaces, ListWorkers, MarkWorkerDead, MarkedDead,
     NamespacePage, NewExecution, PauseLane, Payload, PriorityChanged, PutLane, PutNamespace, Query,
-    ReadEvents, RedeemGrant, RegisterWorker, Registration, Release, ReleaseOutcome, Renew, Renewal,
-    Replay, Replayed, ReportProgress, Result, ResumeLane, RevokeLease, RevokeOutcome, SetTags,
-    Status, Submission, Submit, Submitted, TagChanges, Tagged, Timestamp, Unhold, WorkerPage,
+    ReadEvents, ReadyWork, RedeemGrant, RegisterWorker, Registration, Release, ReleaseOutcome,
+    Renew, Renewal, Replay, Replayed, ReportProgress, Result, ResumeLane, RevokeLease,
+    RevokeOutcome, SetTags, Status, Submission, Submit, Submitted, TagChanges, Tagged, Timestamp,
+    Unhold, WorkerPage,
 };
 use tokio::time::{Instant, timeout_at};
 
@@ -245,9 +246,13 @@ impl Engine {
         loop {
             seat.stand();
             let claimed = self.claim_once(claim.clone()).await?;
+            if !claimed.is_empty() {
+                seat.took(|work| includes(&claimed, work));
+                return Ok(claimed);
+            }
             seat.tried();
             let now = Instant::now();
-            if !claimed.is_empty() || now >= deadline {
+            if now >= deadline {
                 return Ok(claimed);
             }
             let recheck = deadline.min(now + self.driver().options().recheck);
@@ -259,7 +264,9 @@ impl Engine {
     async fn claim_once(&self, claim: Claim) -> Result<Claimed> {
         let driver = self.driver().clone();
         let namespace = claim.namespace.clone();
-        self.driver().apply_with(claim, move |claimed| give_back(&driver, &namespace, claimed)).await
+        self.driver()
+            .apply_with(claim, move |claimed| give_back(&driver, &namespace, claimed))
+            .await
     }
 
     /// Claims one execution for a worker, as lease or grant.
@@ -280,7 +287,12 @@ impl Engine {
     }
 
     /// Turns a grant into a lease.
-    pub async fn redeem_grant(&self, grant: &LeaseToken, worker: &str, ttl: Duration) -> Result<Leased> {
+    pub async fn redeem_grant(
+        &self,
+        grant: &LeaseToken,
+        worker: &str,
+        ttl: Duration,
+    ) -> Result<Leased> {
         self.apply(RedeemGrant {
             namespace: self.here(),
             grant: grant.clone(),
@@ -347,7 +359,11 @@ impl Engine {
     }
 
     /// Gives the work back for another attempt at once.
-    pub async fn release(&self, lease: &LeaseToken, reason: Option<&str>) -> Result<ReleaseOutcome> {
+    pub async fn release(
+        &self,
+        lease: &LeaseToken,
+        reason: Option<&str>,
+    ) -> Result<ReleaseOutcome> {
         self.apply(Release {
             namespace: self.here(),
             lease: lease.clone(),
@@ -382,7 +398,11 @@ impl Engine {
     }
 
     /// Declares a worker process dead.
-    pub async fn mark_worker_dead(&self, instance: &str, reason: Option<&str>) -> Result<MarkedDead> {
+    pub async fn mark_worker_dead(
+        &self,
+        instance: &str,
+        reason: Option<&str>,
+    ) -> Result<MarkedDead> {
         self.apply(MarkWorkerDead {
             namespace: self.here(),
             instance: instance.to_owned(),
@@ -390,6 +410,15 @@ impl Engine {
         })
         .await
     }
+}
+
+/// Whether some of what was claimed is of the work that became ready.
+fn includes(claimed: &Claimed, work: &ReadyWork) -> bool {
+    let is_of = |lane: &str, kind: &str| {
+        lane == work.lane.name && work.route.as_ref().is_none_or(|route| route.kind == kind)
+    };
+    claimed.leases.iter().any(|lease| is_of(&lease.lane, &lease.kind))
+        || claimed.grants.iter().any(|grant| is_of(&grant.lane, &grant.kind))
 }
 
 /// Releases what was claimed for a caller that has gone.

@@ -4,9 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use everloom_core::{
-    Code, Error, Limits, MemoryStore, Prepare, Result, Settings, Store, Tick,
-};
+use everloom_core::{Code, Error, Limits, MemoryStore, Prepare, Result, Settings, Store, Tick};
 use everloom_sqlite::{Durability, Location, SqliteStore};
 use tokio::sync::Mutex;
 
@@ -146,7 +144,9 @@ impl OpenOptions {
         {
             return Err(Error::new(
                 Code::Unsupported,
-                format!("this version has no store for `{scheme}://`; use a path, sqlite:// or memory"),
+                format!(
+                    "this version has no store for `{scheme}://`; use a path, sqlite:// or memory"
+                ),
             )
             .with_field("url"));
         }
@@ -161,7 +161,8 @@ impl OpenOptions {
         }
         let options = self.sqlite.clone();
         let opened = tokio::task::spawn_blocking(move || SqliteStore::open(&location, &options));
-        let store = opened.await.unwrap_or_else(|_| Err(Error::bug("opening the store panicked")))?;
+        let store =
+            opened.await.unwrap_or_else(|_| Err(Error::bug("opening the store panicked")))?;
         let engine = self.start(Box::new(store), Some(key.clone())).await?;
         open.insert(key, Arc::downgrade(engine.shared()));
         Ok(engine)

@@ -77,24 +77,15 @@ struct Copying {
 
 // SAFETY: the handle belongs to two connections that may both change threads, and it is only used
 // through `&mut`.
-#[allow(
-    unsafe_code,
-    reason = "a raw handle of SQLite moves with its connections"
-)]
+#[allow(unsafe_code, reason = "a raw handle of SQLite moves with its connections")]
 unsafe impl Send for Copying {}
 
 impl Copying {
     fn begin(source: &Connection, to: &Path) -> Result<Self> {
-        if to
-            .metadata()
-            .is_ok_and(|metadata| metadata.is_dir() || metadata.len() > 0)
-        {
+        if to.metadata().is_ok_and(|metadata| metadata.is_dir() || metadata.len() > 0) {
             return Err(Error::new(
                 Code::InUse,
-                format!(
-                    "{} exists already; choose another path for the backup",
-                    to.display()
-                ),
+                format!("{} exists already; choose another path for the backup", to.display()),
             ));
         }
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
@@ -102,12 +93,7 @@ impl Copying {
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let target = Connection::open_with_flags(to, flags).map_err(|error| failed(to, &error))?;
         let handle = init(source, &target);
-        let copy = Self {
-            handle,
-            target: Some(target),
-            to: to.into(),
-            whole: false,
-        };
+        let copy = Self { handle, target: Some(target), to: to.into(), whole: false };
         if handle.is_null() {
             let code = copy.target.as_ref().map_or(ffi::SQLITE_ERROR, last_error);
             return Err(failed(to, &sqlite_error(code)));
@@ -172,20 +158,12 @@ fn sqlite_error(code: c_int) -> rusqlite::Error {
     rusqlite::Error::SqliteFailure(ffi::Error::new(code), None)
 }
 
-#[allow(
-    unsafe_code,
-    reason = "rusqlite ties a backup to a borrow, and ours outlives many"
-)]
+#[allow(unsafe_code, reason = "rusqlite ties a backup to a borrow, and ours outlives many")]
 fn init(source: &Connection, target: &Connection) -> *mut ffi::sqlite3_backup {
     // SAFETY: both handles are open; `Writer` drops the copy before the source, and `Copying`
     // finishes it before it closes the target.
     unsafe {
-        ffi::sqlite3_backup_init(
-            target.handle(),
-            MAIN.as_ptr(),
-            source.handle(),
-            MAIN.as_ptr(),
-        )
+        ffi::sqlite3_backup_init(target.handle(), MAIN.as_ptr(), source.handle(), MAIN.as_ptr())
     }
 }
 
@@ -197,11 +175,7 @@ fn step(handle: *mut ffi::sqlite3_backup, pages: c_int) -> (c_int, u64, u64) {
         let code = ffi::sqlite3_backup_step(handle, pages);
         let remaining = ffi::sqlite3_backup_remaining(handle);
         let total = ffi::sqlite3_backup_pagecount(handle);
-        (
-            code,
-            u64::try_from(remaining).unwrap_or(0),
-            u64::try_from(total).unwrap_or(0),
-        )
+        (code, u64::try_from(remaining).unwrap_or(0), u64::try_from(total).unwrap_or(0))
     }
 }
 

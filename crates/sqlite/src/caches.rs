@@ -35,9 +35,7 @@ impl Caches {
     /// Forgets what another connection may have changed. Routes are only ever added, so the known
     /// ones stay.
     pub(crate) fn forget_if_changed_elsewhere(&mut self, conn: &Connection) -> Result<()> {
-        let version = conn
-            .prepare_cached(sql::DATA_VERSION)?
-            .query_row([], |row| row.get(0))?;
+        let version = conn.prepare_cached(sql::DATA_VERSION)?.query_row([], |row| row.get(0))?;
         match self.data_version.replace(version) {
             Some(known) if known == version => return Ok(()),
             Some(_) => self.changed_elsewhere = true,
@@ -86,8 +84,7 @@ impl Namespaces {
         if self.by_id.len() >= NAMES {
             *self = Self::default();
         }
-        self.by_name
-            .insert(namespace.name.clone(), Arc::clone(namespace));
+        self.by_name.insert(namespace.name.clone(), Arc::clone(namespace));
         self.by_id.insert(namespace.id, Arc::clone(namespace));
     }
 }
@@ -134,12 +131,6 @@ impl Routes {
     }
 
     pub(crate) fn keep(&mut self, namespace: NamespaceId, table: &Arc<RouteTable>) {
-        self.0.insert(
-            namespace,
-            KnownRoutes {
-                table: Arc::clone(table),
-                fresh: true,
-            },
-        );
+        self.0.insert(namespace, KnownRoutes { table: Arc::clone(table), fresh: true });
     }
 }

@@ -1,5 +1,6 @@
 //! How a connection is opened and set up.
 
+use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
 use everloom_core::{Code, Error, Result};
@@ -13,6 +14,9 @@ use crate::options::{Durability, Options};
 
 /// Older ones can lose commits when a checkpoint races a writer.
 const OLDEST_SQLITE: i32 = 3_051_003;
+
+/// One page of the smallest size.
+const SMALLEST_DATABASE: u64 = 512;
 
 /// More than there are statements, so that none is ever prepared twice.
 const STATEMENTS: usize = 256;
@@ -71,17 +75,17 @@ fn check_path(location: &Location, options: &Options) -> Result<()> {
             format!("{shown} is a directory; name a file in it"),
         ));
     }
-    let parent = path
-        .parent()
-        .filter(|parent| !parent.as_os_str().is_empty());
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     if let Some(parent) = parent
         && !parent.is_dir()
     {
-        let problem = format!(
-            "there is no directory {}; create it first",
-            parent.display()
-        );
+        let problem = format!("there is no directory {}; create it first", parent.display());
         return Err(Error::invalid("location", problem));
+    }
+    // SQLite takes a file of one byte for an empty one, and would overwrite it.
+    if path.metadata().is_ok_and(|metadata| (1..SMALLEST_DATABASE).contains(&metadata.len())) {
+        let problem = format!("{shown} is not an SQLite database; choose another file");
+        return Err(Error::new(Code::NotADatabase, problem));
     }
     if !options.migrate && !path.exists() {
         return Err(Error::new(
@@ -169,17 +173,15 @@ pub(crate) fn retry_while_busy<T>(
 
 /// Why a database could not be opened.
 pub(crate) fn refusal(location: &Location, error: &rusqlite::Error) -> Error {
-    let may_write = |path: &std::path::Path| {
-        path.metadata()
-            .is_ok_and(|metadata| !metadata.permissions().readonly())
-    };
-    // In a directory that can not be written to, SQLite can not open its side files.
     if error.sqlite_error_code() == Some(ErrorCode::CannotOpen)
-        && location
-            .path()
-            .is_some_and(|path| path.exists() && !may_write(path))
+        && let Some(path) = location.path()
     {
-        return read_only(location);
+        // If nothing is wrong with the file itself, its directory takes no side files or no file.
+        match std::fs::File::open(path) {
+            Ok(_) => return read_only(location),
+            Err(error) if error.kind() == ErrorKind::NotFound => return read_only(location),
+            Err(_) => {}
+        }
     }
     translate(error, &location.name())
 }

@@ -12,10 +12,7 @@ pub struct Counters {
 }
 
 /// Sums over all statements the connection holds.
-#[allow(
-    unsafe_code,
-    reason = "rusqlite has no way to walk the statements it keeps"
-)]
+#[allow(unsafe_code, reason = "rusqlite has no way to walk the statements it keeps")]
 pub(crate) fn of(conn: &Connection) -> Counters {
     let status = |statement, counter| {
         // SAFETY: the statement comes from `sqlite3_next_stmt` below and nothing finalises it

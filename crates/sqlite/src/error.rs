@@ -57,18 +57,16 @@ pub(crate) fn translate(error: &rusqlite::Error, name: &str) -> Error {
             Code::Unavailable,
             "stayed locked by another process for the whole busy timeout; try again",
         ),
-        Some(ErrorCode::DiskFull) => (
-            Code::StorageFull,
-            "has no room left; free some space on its disk and try again",
-        ),
+        Some(ErrorCode::DiskFull) => {
+            (Code::StorageFull, "has no room left; free some space on its disk and try again")
+        }
         Some(ErrorCode::ReadOnly) => (
             Code::ReadOnly,
             "can not be written to; make the file and its directory writable for this process",
         ),
-        Some(ErrorCode::NotADatabase) => (
-            Code::NotADatabase,
-            "is not an SQLite database; choose another file",
-        ),
+        Some(ErrorCode::NotADatabase) => {
+            (Code::NotADatabase, "is not an SQLite database; choose another file")
+        }
         Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => (
             Code::Unavailable,
             "can not be opened; check the permissions of the file and its directory",
@@ -77,20 +75,16 @@ pub(crate) fn translate(error: &rusqlite::Error, name: &str) -> Error {
             Code::Unavailable,
             "could not be read or written because its disk failed; check the disk and try again",
         ),
-        Some(ErrorCode::OutOfMemory) => (
-            Code::Unavailable,
-            "could not be used for lack of memory; try again",
-        ),
-        Some(ErrorCode::DatabaseCorrupt) => (
-            Code::Internal,
-            "is damaged; stop, keep a copy of the file, and restore a backup",
-        ),
-        _ => (
-            Code::Internal,
-            "refused a statement; this is a bug, the log has the details",
-        ),
+        Some(ErrorCode::OutOfMemory) => {
+            (Code::Unavailable, "could not be used for lack of memory; try again")
+        }
+        Some(ErrorCode::DatabaseCorrupt) => {
+            (Code::Internal, "is damaged; stop, keep a copy of the file, and restore a backup")
+        }
+        _ => (Code::Internal, "refused a statement; this is a bug, the log has the details"),
     };
-    if code == Code::Internal || code == Code::Unavailable {
+    let expected = is_busy(error) || !matches!(code, Code::Internal | Code::Unavailable);
+    if !expected {
         tracing::error!(%error, name, "SQLite reported an error");
     }
     Error::new(code, format!("{name} {advice} ({error})"))
@@ -106,8 +100,5 @@ pub(crate) fn ended_early() -> Error {
 
 /// Whether waiting may help.
 pub(crate) fn is_busy(error: &rusqlite::Error) -> bool {
-    matches!(
-        error.sqlite_error_code(),
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
-    )
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
 }

@@ -40,10 +40,7 @@ impl Location {
             None => parse_plain_or_uri(text),
         };
         place.map(Self).map_err(|problem| {
-            Error::invalid(
-                "location",
-                format!("{problem}; give a path such as `app.db`"),
-            )
+            Error::invalid("location", format!("{problem}; give a path such as `app.db`"))
         })
     }
 
@@ -111,9 +108,7 @@ fn parse_uri(uri: &str, rest: &str) -> Result<Place, String> {
         Some(authority) => match authority.find('/').map(|at| authority.split_at(at)) {
             Some(("" | "localhost", path)) => path,
             _ => {
-                return Err(format!(
-                    "`{uri}` names a host; write `file:path` or `file:///path`"
-                ));
+                return Err(format!("`{uri}` names a host; write `file:path` or `file:///path`"));
             }
         },
         None => path,
@@ -124,10 +119,7 @@ fn parse_uri(uri: &str, rest: &str) -> Result<Place, String> {
     }
     Ok(match query.is_empty() {
         true => Place::File(path.into()),
-        false => Place::Uri {
-            uri: uri.into(),
-            path: path.into(),
-        },
+        false => Place::Uri { uri: uri.into(), path: path.into() },
     })
 }
 
@@ -212,25 +204,15 @@ mod tests {
             ("what?.db", "what?.db"),
             ("100%.db", "100%.db"),
         ] {
-            assert_eq!(
-                Location::parse(text).unwrap().path(),
-                Some(Path::new(path)),
-                "{text}"
-            );
+            assert_eq!(Location::parse(text).unwrap().path(), Some(Path::new(path)), "{text}");
         }
     }
 
     #[test]
     fn what_names_no_file_is_refused() {
-        for text in [
-            "",
-            "sqlite:",
-            "sqlite://",
-            "file:",
-            "file:?mode=rwc",
-            "file://far/a.db",
-            "file:%zz",
-        ] {
+        for text in
+            ["", "sqlite:", "sqlite://", "file:", "file:?mode=rwc", "file://far/a.db", "file:%zz"]
+        {
             let error = Location::parse(text).unwrap_err();
             assert_eq!(error.code(), everloom_core::Code::InvalidInput, "{text}");
         }
@@ -257,10 +239,7 @@ mod tests {
     #[test]
     fn a_memory_database_is_shared_by_its_exact_uri() {
         let key = |text| Location::parse(text).unwrap().key();
-        assert_eq!(
-            key("file:a?mode=memory&cache=shared"),
-            "file:a?mode=memory&cache=shared"
-        );
+        assert_eq!(key("file:a?mode=memory&cache=shared"), "file:a?mode=memory&cache=shared");
         assert_ne!(key("file:a?mode=memory"), key("file:b?mode=memory"));
     }
 }

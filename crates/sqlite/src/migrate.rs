@@ -115,10 +115,7 @@ fn step(conn: &mut Connection) -> rusqlite::Result<Step> {
     let tx = Transaction::new(conn, TransactionBehavior::Immediate)?;
     // Only now nobody else can change it.
     let from = version(&tx)?;
-    let Some(migration) = usize::try_from(from)
-        .ok()
-        .and_then(|from| MIGRATIONS.get(from))
-    else {
+    let Some(migration) = usize::try_from(from).ok().and_then(|from| MIGRATIONS.get(from)) else {
         return match from == i64::from(SCHEMA_VERSION) {
             true => Ok(Step::Done),
             false => Ok(Step::Unexpected(Header::read(&tx)?)),
@@ -153,13 +150,8 @@ mod tests {
                  ORDER BY type DESC, name",
             )
             .unwrap();
-        let texts = statement
-            .query_map([], |row| row.get::<_, String>(0))
-            .unwrap();
-        texts
-            .map(|text| format!("{};\n", text.unwrap()))
-            .collect::<Vec<_>>()
-            .join("\n")
+        let texts = statement.query_map([], |row| row.get::<_, String>(0)).unwrap();
+        texts.map(|text| format!("{};\n", text.unwrap())).collect::<Vec<_>>().join("\n")
     }
 
     /// `UPDATE_SCHEMA=1 cargo test` rewrites the dump.

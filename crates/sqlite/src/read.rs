@@ -67,13 +67,7 @@ impl Read for View<'_> {
         routes: &[RouteId],
         limit: usize,
     ) -> Result<Vec<Execution>> {
-        Ok(ready::claimable(
-            self.conn,
-            &mut self.caches.ready,
-            lane,
-            routes,
-            limit,
-        )?)
+        Ok(ready::claimable(self.conn, &mut self.caches.ready, lane, routes, limit)?)
     }
 
     fn due(&mut self, by: Timestamp, limit: usize) -> Result<Vec<Execution>> {
@@ -95,9 +89,7 @@ impl Read for View<'_> {
         by: Timestamp,
         limit: usize,
     ) -> Result<Vec<Execution>> {
-        Ok(executions::owned_by(
-            self.conn, namespace, worker, by, limit,
-        )?)
+        Ok(executions::owned_by(self.conn, namespace, worker, by, limit)?)
     }
 
     fn count_owned(&mut self, lane: LaneId) -> Result<u32> {
@@ -160,14 +152,7 @@ impl Read for View<'_> {
         limit: usize,
         scan: usize,
     ) -> Result<EventSlice> {
-        Ok(events::read(
-            self.conn,
-            self.caches,
-            after,
-            filter,
-            limit,
-            scan,
-        )?)
+        Ok(events::read(self.conn, self.caches, after, filter, limit, scan)?)
     }
 
     fn event_span(&mut self) -> Result<EventSpan> {
@@ -199,8 +184,6 @@ impl Read for View<'_> {
         after: Option<(Timestamp, ExecutionId)>,
         limit: usize,
     ) -> Result<Vec<Execution>> {
-        Ok(executions::expired_leases(
-            self.conn, namespace, as_of, after, limit,
-        )?)
+        Ok(executions::expired_leases(self.conn, namespace, as_of, after, limit)?)
     }
 }

@@ -26,11 +26,7 @@ struct Place {
 
 impl Place {
     fn of(execution: &Execution) -> Self {
-        Self {
-            priority: Reverse(execution.priority),
-            rank: execution.rank,
-            row: execution.row.0,
-        }
+        Self { priority: Reverse(execution.priority), rank: execution.rank, row: execution.row.0 }
     }
 }
 
@@ -89,12 +85,7 @@ pub(crate) fn claimable(
     }
     let heads = ready.0.entry(lane).or_default();
     heads.look_up(conn, lane, routes)?;
-    let mut merge = Merge {
-        conn,
-        lane,
-        limit,
-        taken: Vec::new(),
-    };
+    let mut merge = Merge { conn, lane, limit, taken: Vec::new() };
     if routes.len() <= FEW_ROUTES || routes.len() < heads.order.len() / 8 {
         let mut served = heads.of(routes);
         served.sort_unstable();
@@ -108,11 +99,7 @@ pub(crate) fn claimable(
 
 impl LaneHeads {
     fn get(&self, route: RouteId) -> Head {
-        let absent = if self.complete {
-            Head::Empty
-        } else {
-            Head::Unknown
-        };
+        let absent = if self.complete { Head::Empty } else { Head::Unknown };
         self.heads.get(&route).copied().unwrap_or(absent)
     }
 
@@ -172,21 +159,15 @@ impl LaneHeads {
 
     /// Reads every head of the lane, jumping from route to route.
     fn load(&mut self, conn: &Connection, lane: LaneId) -> Result<()> {
-        let mut loaded = Self {
-            complete: true,
-            ..Self::default()
-        };
+        let mut loaded = Self { complete: true, ..Self::default() };
         let mut statement = conn.prepare_cached(sql::NEXT_HEAD)?;
         let mut last = i64::MIN;
         loop {
             let mut rows = statement.query(params![lane.0, last])?;
             let Some(row) = rows.next()? else { break };
             last = row.get(0)?;
-            let place = Place {
-                priority: Reverse(row.get(1)?),
-                rank: row.get(2)?,
-                row: row.get(3)?,
-            };
+            let place =
+                Place { priority: Reverse(row.get(1)?), rank: row.get(2)?, row: row.get(3)? };
             loaded.set(RouteId(last), Head::At(place));
         }
         *self = loaded;
@@ -209,11 +190,9 @@ fn head(conn: &Connection, lane: LaneId, route: RouteId) -> Result<Head> {
     let mut rows = statement.query(params![lane.0, route.0])?;
     Ok(match rows.next()? {
         None => Head::Empty,
-        Some(row) => Head::At(Place {
-            priority: Reverse(row.get(0)?),
-            rank: row.get(1)?,
-            row: row.get(2)?,
-        }),
+        Some(row) => {
+            Head::At(Place { priority: Reverse(row.get(0)?), rank: row.get(1)?, row: row.get(2)? })
+        }
     })
 }
 
@@ -247,18 +226,12 @@ impl Merge<'_> {
                 (Some(_), None) => true,
                 (None, Some(_)) => false,
             };
-            let next = if is_fresh {
-                fresh.next()
-            } else {
-                begun.pop().map(|Reverse(next)| next)
-            };
+            let next = if is_fresh { fresh.next() } else { begun.pop().map(|Reverse(next)| next) };
             let Some((place, route)) = next else {
                 return Ok(());
             };
             let rival = fresh.peek().map(|(place, _)| *place);
-            let rival = rival
-                .into_iter()
-                .chain(begun.peek().map(|Reverse((place, _))| *place));
+            let rival = rival.into_iter().chain(begun.peek().map(|Reverse((place, _))| *place));
             match self.take(route, place, rival.min())? {
                 Stop::Before(place) => begun.push(Reverse((place, route))),
                 Stop::Enough => return Ok(()),
@@ -274,24 +247,14 @@ impl Merge<'_> {
         let mut statement = self.conn.prepare_cached(sql::READY_FROM)?;
         let params = params![self.lane.0, route.0, priority, from.rank, from.row];
         let stop = self.take_rows(statement.query(params)?, rival)?;
-        if self
-            .taken
-            .get(had)
-            .is_none_or(|first| first.row.0 != from.row)
-        {
-            return Err(Fault::bug(format!(
-                "row {} is not as ready as remembered",
-                from.row
-            )));
+        if self.taken.get(had).is_none_or(|first| first.row.0 != from.row) {
+            return Err(Fault::bug(format!("row {} is not as ready as remembered", from.row)));
         }
         if !matches!(stop, Stop::End) {
             return Ok(stop);
         }
         let mut statement = self.conn.prepare_cached(sql::READY_BELOW)?;
-        self.take_rows(
-            statement.query(params![self.lane.0, route.0, priority])?,
-            rival,
-        )
+        self.take_rows(statement.query(params![self.lane.0, route.0, priority])?, rival)
     }
 
     fn take_rows(&mut self, mut rows: Rows<'_>, rival: Option<Place>) -> Result<Stop> {
@@ -312,5 +275,52 @@ impl Merge<'_> {
             }
             self.taken.push(from_row(row)?);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROUTE: RouteId = RouteId(1);
+
+    fn place(priority: i32, row: i64) -> Place {
+        Place { priority: Reverse(priority), rank: row, row }
+    }
+
+    fn with_head(head: Head) -> LaneHeads {
+        let mut lane = LaneHeads { complete: true, ..Default::default() };
+        lane.set(ROUTE, head);
+        lane
+    }
+
+    #[test]
+    fn a_head_follows_the_writes_or_is_looked_up_again() {
+        let head = Head::At(place(5, 2));
+        for (what, known, written, claimable, then) in [
+            ("better work is the new head", head, place(9, 3), true, Head::At(place(9, 3))),
+            ("worse work changes nothing", head, place(1, 3), true, head),
+            ("others that leave change nothing", head, place(9, 3), false, head),
+            ("the head that leaves hides the next", head, place(5, 2), false, Head::Unknown),
+            ("a worse head may have been passed", head, place(4, 2), true, Head::Unknown),
+            ("a better head stays", head, place(6, 2), true, Head::At(place(6, 2))),
+            ("work comes to an empty route", Head::Empty, place(1, 3), true, Head::At(place(1, 3))),
+            ("an empty route stays empty", Head::Empty, place(1, 3), false, Head::Empty),
+            ("the unknown stays unknown", Head::Unknown, place(9, 3), true, Head::Unknown),
+        ] {
+            let mut lane = with_head(known);
+            lane.note(ROUTE, written, claimable);
+            assert_eq!(lane.get(ROUTE), then, "{what}");
+            let ordered: Vec<_> = lane.order.iter().map(|(place, _)| Head::At(*place)).collect();
+            assert_eq!(ordered.first(), Some(&then).filter(|head| matches!(head, Head::At(_))));
+            assert_eq!(lane.unknown.contains(&ROUTE), then == Head::Unknown, "{what}");
+        }
+    }
+
+    #[test]
+    fn a_route_never_looked_up_is_empty_only_in_a_lane_that_was_read_whole() {
+        assert_eq!(LaneHeads::default().get(ROUTE), Head::Unknown);
+        let whole = LaneHeads { complete: true, ..Default::default() };
+        assert_eq!(whole.get(ROUTE), Head::Empty);
     }
 }

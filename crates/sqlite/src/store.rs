@@ -52,11 +52,7 @@ impl Source for SqliteStore {
 
 impl Store for SqliteStore {
     fn begin(&mut self) -> Result<Box<dyn Transaction + '_>> {
-        Ok(Box::new(View::transaction(
-            &self.writer,
-            &mut self.caches,
-            self.committer,
-        )?))
+        Ok(Box::new(View::transaction(&self.writer, &mut self.caches, self.committer)?))
     }
 
     fn reader(&self) -> Result<Option<Box<dyn Source>>> {
@@ -64,10 +60,7 @@ impl Store for SqliteStore {
             return Ok(None);
         }
         let conn = connect::reader(&self.location, &self.options)?;
-        Ok(Some(Box::new(Reader {
-            conn,
-            caches: Caches::default(),
-        })))
+        Ok(Some(Box::new(Reader { conn, caches: Caches::default() })))
     }
 
     fn changed_elsewhere(&mut self) -> Result<bool> {

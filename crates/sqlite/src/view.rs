@@ -40,12 +40,7 @@ impl<'a> View<'a> {
         committer: [u8; 8],
     ) -> error::Result<Self> {
         conn.prepare_cached(sql)?.execute([])?;
-        let view = Self {
-            conn,
-            caches,
-            committer,
-            dirty: false,
-        };
+        let view = Self { conn, caches, committer, dirty: false };
         // Only after the begin: what it says about the rows holds until the end.
         view.caches.forget_if_changed_elsewhere(conn)?;
         Ok(view)
@@ -88,10 +83,8 @@ impl Transaction for View<'_> {
             meta::write(conn, &next)?;
             Ok(next)
         })?;
-        let result = self
-            .conn
-            .prepare_cached(sql::COMMIT)
-            .and_then(|mut commit| commit.execute([]));
+        let result =
+            self.conn.prepare_cached(sql::COMMIT).and_then(|mut commit| commit.execute([]));
         match result {
             Ok(_) => {
                 self.dirty = false;
@@ -113,10 +106,8 @@ impl Drop for View<'_> {
         if self.conn.is_autocommit() {
             return;
         }
-        let result = self
-            .conn
-            .prepare_cached(sql::ROLLBACK)
-            .and_then(|mut rollback| rollback.execute([]));
+        let result =
+            self.conn.prepare_cached(sql::ROLLBACK).and_then(|mut rollback| rollback.execute([]));
         if let Err(error) = result {
             tracing::error!(%error, "a transaction could not be rolled back");
         }

@@ -14,12 +14,7 @@ fn from_row(row: &Row<'_>) -> Result<Chore> {
 }
 
 pub(crate) fn due(conn: &Connection, by: Timestamp, rows: usize) -> Result<Vec<Chore>> {
-    all(
-        conn,
-        sql::DUE,
-        params![by.as_millis(), limit(rows)],
-        from_row,
-    )
+    all(conn, sql::DUE, params![by.as_millis(), limit(rows)], from_row)
 }
 
 pub(crate) fn find(conn: &Connection, kind: &ChoreKind) -> Result<Option<Chore>> {

@@ -50,16 +50,8 @@ fn last_cursor(conn: &Connection, caches: &mut Caches) -> Result<i64> {
 
 pub(crate) fn span(conn: &Connection, caches: &mut Caches) -> Result<EventSpan> {
     let last = last_cursor(conn, caches)?;
-    let first = first(
-        conn,
-        sql::FIRST,
-        [],
-        |row| Ok(row.get::<_, Option<i64>>(0)?),
-    )?;
-    Ok(EventSpan {
-        first: Cursor(first.flatten().unwrap_or(last + 1)),
-        last: Cursor(last),
-    })
+    let first = first(conn, sql::FIRST, [], |row| Ok(row.get::<_, Option<i64>>(0)?))?;
+    Ok(EventSpan { first: Cursor(first.flatten().unwrap_or(last + 1)), last: Cursor(last) })
 }
 
 pub(crate) fn read(
@@ -75,23 +67,22 @@ pub(crate) fn read(
         Some(_) => conn.prepare_cached(sql::OF_EXECUTION)?,
         None => conn.prepare_cached(sql::AFTER)?,
     };
+    // One more than is looked at, to know whether the end was reached.
+    let scan_limit = limit(scan.saturating_add(1));
     let mut found = match filter.row {
-        Some(row) => statement.query(params![after.0, limit(scan), row.0])?,
-        None => statement.query(params![after.0, limit(scan)])?,
+        Some(row) => statement.query(params![after.0, scan_limit, row.0])?,
+        None => statement.query(params![after.0, scan_limit])?,
     };
-    let mut slice = EventSlice {
-        events: Vec::new(),
-        scanned_to: after,
-    };
+    let mut slice = EventSlice { events: Vec::new(), scanned_to: after };
     let mut looked_at = 0;
     while slice.events.len() < rows {
         let Some(row) = found.next()? else {
-            // What is left of the log was looked at, unless the scan ended it.
-            if looked_at < scan {
-                slice.scanned_to = end.max(after);
-            }
+            slice.scanned_to = end;
             break;
         };
+        if looked_at == scan {
+            break;
+        }
         looked_at += 1;
         slice.scanned_to = Cursor(row.get(0)?);
         if let Some(event) = matching(conn, caches, filter, row)? {
@@ -109,9 +100,8 @@ fn matching(
 ) -> Result<Option<Event>> {
     let kind = EventKind::from_code(row.get(1)?)?;
     let namespace = NamespaceId(row.get(3)?);
-    let execution = row
-        .get::<_, Option<[u8; 16]>>(4)?
-        .map(|bytes| ExecutionId(Uuid::from_bytes(bytes)));
+    let execution =
+        row.get::<_, Option<[u8; 16]>>(4)?.map(|bytes| ExecutionId(Uuid::from_bytes(bytes)));
     let lane = row.get::<_, Option<i64>>(5)?.map(LaneId);
     let tags: Tags = json_or_default(row, 9)?;
     if !filter.matches(namespace, kind, execution, lane, &tags) {

@@ -86,13 +86,11 @@ pub(crate) fn from_row(row: &Row<'_>) -> Result<Execution> {
 }
 
 fn state_from_row(row: &Row<'_>) -> Result<State> {
-    Ok(State::from_columns(StateColumns {
+    Ok(State::from_columns(&StateColumns {
         state: row.get(column::STATE)?,
         until: optional_time(row, column::UNTIL)?,
         worker: row.get_ref(column::WORKER)?.as_str_or_null()?,
-        secret: row
-            .get::<_, Option<[u8; 16]>>(column::SECRET)?
-            .map(Secret::new),
+        secret: row.get::<_, Option<[u8; 16]>>(column::SECRET)?.map(Secret::new),
         ttl_ms: row.get(column::TTL_MS)?,
         detail: row.get(column::DETAIL)?,
     })?)
@@ -110,11 +108,7 @@ pub(crate) fn no_tags() -> Arc<Tags> {
 }
 
 pub(crate) fn tags_column(tags: &Tags) -> Result<Option<String>> {
-    if tags.is_empty() {
-        Ok(None)
-    } else {
-        json(tags).map(Some)
-    }
+    if tags.is_empty() { Ok(None) } else { json(tags).map(Some) }
 }
 
 pub(crate) fn insert(
@@ -207,19 +201,13 @@ pub(crate) fn save(conn: &Connection, ready: &mut ReadyHeads, execution: &Execut
 }
 
 pub(crate) fn save_tags(conn: &Connection, execution: &Execution) -> Result<()> {
-    let stored = first(conn, sql::TAGS, [execution.row.0], |row| {
-        json_or_default(row, 0)
-    })?;
+    let stored = first(conn, sql::TAGS, [execution.row.0], |row| json_or_default(row, 0))?;
     let stored: Tags = stored
         .ok_or_else(|| Fault::bug(format!("there is no execution in row {}", execution.row.0)))?;
     let wanted = &*execution.tags;
     let only_in = |these: &Tags, others: &Tags| -> Tags {
         let absent = |(key, value): &(&String, &String)| others.get(*key) != Some(*value);
-        these
-            .iter()
-            .filter(absent)
-            .map(|(key, value)| (key.clone(), value.clone()))
-            .collect()
+        these.iter().filter(absent).map(|(key, value)| (key.clone(), value.clone())).collect()
     };
     let (namespace, row) = (execution.namespace, execution.row);
     tags::remove(conn, namespace, row, &only_in(&stored, wanted))?;
@@ -257,21 +245,11 @@ pub(crate) fn find(
 }
 
 pub(crate) fn due(conn: &Connection, by: Timestamp, rows: usize) -> Result<Vec<Execution>> {
-    all(
-        conn,
-        sql::DUE,
-        params![by.as_millis(), limit(rows)],
-        from_row,
-    )
+    all(conn, sql::DUE, params![by.as_millis(), limit(rows)], from_row)
 }
 
 pub(crate) fn retired(conn: &Connection, by: Timestamp, rows: usize) -> Result<Vec<Execution>> {
-    all(
-        conn,
-        sql::RETIRED,
-        params![by.as_millis(), limit(rows)],
-        from_row,
-    )
+    all(conn, sql::RETIRED, params![by.as_millis(), limit(rows)], from_row)
 }
 
 pub(crate) fn owned_by(
@@ -295,32 +273,19 @@ pub(crate) fn counts(
     namespace: NamespaceId,
     lane: Option<LaneId>,
 ) -> Result<Vec<Count>> {
-    let known: BTreeMap<i64, Status> = Status::ALL
-        .into_iter()
-        .map(|status| (status.code(), status))
-        .collect();
-    all(
-        conn,
-        sql::COUNTS,
-        params![namespace.0, lane.map(|lane| lane.0)],
-        |row| {
-            let code: i64 = row.get(0)?;
-            let status = known.get(&code).copied();
-            let status =
-                status.ok_or_else(|| Fault::bug(format!("a row has the unknown state {code}")))?;
-            Ok(Count {
-                status,
-                held: row.get(1)?,
-                count: count(row, 2)?,
-            })
-        },
-    )
+    let known: BTreeMap<i64, Status> =
+        Status::ALL.into_iter().map(|status| (status.code(), status)).collect();
+    all(conn, sql::COUNTS, params![namespace.0, lane.map(|lane| lane.0)], |row| {
+        let code: i64 = row.get(0)?;
+        let status = known.get(&code).copied();
+        let status =
+            status.ok_or_else(|| Fault::bug(format!("a row has the unknown state {code}")))?;
+        Ok(Count { status, held: row.get(1)?, count: count(row, 2)? })
+    })
 }
 
 pub(crate) fn oldest_ready(conn: &Connection, lane: LaneId) -> Result<Option<Timestamp>> {
-    let since = first(conn, sql::OLDEST_READY, [lane.0], |row| {
-        optional_time(row, 0)
-    })?;
+    let since = first(conn, sql::OLDEST_READY, [lane.0], |row| optional_time(row, 0))?;
     Ok(since.flatten())
 }
 

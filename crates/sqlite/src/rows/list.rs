@@ -18,7 +18,8 @@ pub(crate) fn list(
 ) -> Result<ListSlice> {
     let wanted = Wanted::new(filter);
     let below = below.map_or(i64::MAX, |row| row.0);
-    let scan_limit = limit(scan);
+    // One more than is looked at, to know whether the end was reached.
+    let scan_limit = limit(scan.saturating_add(1));
     let namespace = filter.namespace.0;
     if let Some((key, value)) = filter.tags.first_key_value() {
         let mut statement = conn.prepare_cached(sql::LIST_TAGGED)?;
@@ -40,12 +41,7 @@ pub(crate) fn list(
         return collect(statement.query(params)?, &wanted, rows, scan);
     }
     let mut statement = conn.prepare_cached(sql::LIST)?;
-    collect(
-        statement.query(params![below, scan_limit])?,
-        &wanted,
-        rows,
-        scan,
-    )
+    collect(statement.query(params![below, scan_limit])?, &wanted, rows, scan)
 }
 
 /// The states to look for if the index over executions that ended badly has them all.
@@ -65,7 +61,7 @@ fn collect(
     let mut looked_at = 0;
     let mut last = None;
     while let Some(row) = rows.next()? {
-        if slice.executions.len() == limit {
+        if slice.executions.len() == limit || looked_at == scan {
             slice.next = last;
             return Ok(slice);
         }
@@ -78,7 +74,6 @@ fn collect(
             }
         }
     }
-    slice.next = last.filter(|_| looked_at >= scan);
     Ok(slice)
 }
 
@@ -95,10 +90,7 @@ impl<'a> Wanted<'a> {
         Self {
             filter,
             states: filter.statuses.iter().map(|status| status.code()).collect(),
-            routes: filter
-                .routes
-                .as_ref()
-                .map(|routes| routes.iter().copied().collect()),
+            routes: filter.routes.as_ref().map(|routes| routes.iter().copied().collect()),
             text: filter.text.as_ref().map(|text| text.to_lowercase()),
         }
     }
@@ -120,27 +112,17 @@ impl<'a> Wanted<'a> {
         let route = RouteId(number(column::ROUTE)?);
         Ok((self.states.is_empty() || self.states.contains(&state))
             && filter.held.is_none_or(|wanted| wanted == held)
-            && self
-                .routes
-                .as_ref()
-                .is_none_or(|routes| routes.contains(&route))
+            && self.routes.as_ref().is_none_or(|routes| routes.contains(&route))
             && filter.lane.is_none_or(|wanted| wanted.0 == lane)
             && (filter.worker.is_none() || filter.worker.as_deref() == worker)
             && (filter.created_by.is_none() || filter.created_by.as_deref() == created_by)
-            && filter
-                .created_from
-                .is_none_or(|from| created_at >= from.as_millis())
-            && filter
-                .created_before
-                .is_none_or(|before| created_at < before.as_millis()))
+            && filter.created_from.is_none_or(|from| created_at >= from.as_millis())
+            && filter.created_before.is_none_or(|before| created_at < before.as_millis()))
     }
 
     fn by_content(&self, execution: &Execution) -> bool {
         let message = || execution.state.end().and_then(|end| end.message.as_deref());
-        self.filter
-            .tags
-            .iter()
-            .all(|(key, value)| execution.tags.get(key) == Some(value))
+        self.filter.tags.iter().all(|(key, value)| execution.tags.get(key) == Some(value))
             && self.text.as_ref().is_none_or(|text| {
                 message().is_some_and(|message| message.to_lowercase().contains(text))
             })

@@ -70,12 +70,7 @@ pub(crate) fn write(conn: &Connection, meta: &Meta) -> Result<()> {
     run_on_one(
         conn,
         sql::WRITE,
-        params![
-            meta.last_now.as_millis(),
-            meta.last_row.0,
-            integer(meta.commits),
-            meta.recent
-        ],
+        params![meta.last_now.as_millis(), meta.last_row.0, integer(meta.commits), meta.recent],
     )
 }
 

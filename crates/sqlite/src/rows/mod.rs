@@ -59,9 +59,7 @@ fn run(conn: &Connection, sql: &str, params: impl Params) -> Result<usize> {
 fn run_on_one(conn: &Connection, sql: &str, params: impl Params) -> Result<()> {
     match run(conn, sql, params)? {
         1 => Ok(()),
-        rows => Err(Fault::bug(format!(
-            "a statement changed {rows} rows and not one:{sql}"
-        ))),
+        rows => Err(Fault::bug(format!("a statement changed {rows} rows and not one:{sql}"))),
     }
 }
 
@@ -85,11 +83,7 @@ fn json_or_default<T: DeserializeOwned + Default>(row: &Row<'_>, column: usize) 
 
 /// The JSON text of a value that is not the default.
 fn json_unless_default<T: Serialize + Default + PartialEq>(value: &T) -> Result<Option<String>> {
-    if *value == T::default() {
-        Ok(None)
-    } else {
-        json(value).map(Some)
-    }
+    if *value == T::default() { Ok(None) } else { json(value).map(Some) }
 }
 
 fn time(row: &Row<'_>, column: usize) -> Result<Timestamp> {
@@ -97,9 +91,7 @@ fn time(row: &Row<'_>, column: usize) -> Result<Timestamp> {
 }
 
 fn optional_time(row: &Row<'_>, column: usize) -> Result<Option<Timestamp>> {
-    Ok(row
-        .get::<_, Option<i64>>(column)?
-        .map(Timestamp::from_millis))
+    Ok(row.get::<_, Option<i64>>(column)?.map(Timestamp::from_millis))
 }
 
 fn millis(at: Option<Timestamp>) -> Option<i64> {

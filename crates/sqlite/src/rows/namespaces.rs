@@ -47,12 +47,7 @@ pub(crate) fn after(
     after: Option<&str>,
     rows: usize,
 ) -> Result<Vec<Arc<Namespace>>> {
-    all(
-        conn,
-        sql::AFTER,
-        params![after.unwrap_or_default(), limit(rows)],
-        from_row,
-    )
+    all(conn, sql::AFTER, params![after.unwrap_or_default(), limit(rows)], from_row)
 }
 
 pub(crate) fn put(
@@ -61,11 +56,7 @@ pub(crate) fn put(
     name: &str,
     defaults: &Defaults,
 ) -> Result<Arc<Namespace>> {
-    run(
-        conn,
-        sql::PUT,
-        params![name, json_unless_default(defaults)?],
-    )?;
+    run(conn, sql::PUT, params![name, json_unless_default(defaults)?])?;
     let saved = first(conn, sql::BY_NAME, [name], from_row)?
         .ok_or_else(|| Fault::bug(format!("namespace {name} was written and is not there")))?;
     caches.namespaces.keep(&saved);

@@ -32,12 +32,7 @@ pub(crate) fn after(
     after: Epoch,
     rows: usize,
 ) -> Result<Vec<PastLease>> {
-    all(
-        conn,
-        sql::AFTER,
-        params![row.0, integer(after.0), limit(rows)],
-        from_row,
-    )
+    all(conn, sql::AFTER, params![row.0, integer(after.0), limit(rows)], from_row)
 }
 
 pub(crate) fn add(conn: &Connection, lease: &PastLease) -> Result<()> {

@@ -29,15 +29,10 @@ fn from_row(row: &Row<'_>) -> Result<Payload> {
         ValueRef::Integer(JSON) => Cow::Borrowed(Payload::JSON),
         ValueRef::Text(text) => Cow::Owned(String::from_utf8_lossy(text).into_owned()),
         other => {
-            return Err(Fault::bug(format!(
-                "a payload has the content type {other:?}"
-            )));
+            return Err(Fault::bug(format!("a payload has the content type {other:?}")));
         }
     };
-    Ok(Payload {
-        content_type,
-        bytes: row.get_ref(1)?.as_blob()?.to_vec(),
-    })
+    Ok(Payload { content_type, bytes: row.get_ref(1)?.as_blob()?.to_vec() })
 }
 
 pub(crate) fn inputs(conn: &Connection, rows: &[RowId]) -> Result<Vec<Payload>> {
@@ -66,11 +61,7 @@ pub(crate) fn add_input(
         return Ok(());
     }
     let content_type = ContentType(&input.content_type);
-    run_on_one(
-        conn,
-        sql::ADD_INPUT,
-        params![row.0, content_type, input.bytes, fingerprint],
-    )
+    run_on_one(conn, sql::ADD_INPUT, params![row.0, content_type, input.bytes, fingerprint])
 }
 
 pub(crate) fn drop_input(conn: &Connection, row: RowId) -> Result<()> {
@@ -83,11 +74,7 @@ pub(crate) fn result(conn: &Connection, row: RowId) -> Result<Option<Payload>> {
 
 pub(crate) fn put_result(conn: &Connection, row: RowId, result: &Payload) -> Result<()> {
     let content_type = ContentType(&result.content_type);
-    run_on_one(
-        conn,
-        sql::PUT_RESULT,
-        params![row.0, content_type, result.bytes],
-    )
+    run_on_one(conn, sql::PUT_RESULT, params![row.0, content_type, result.bytes])
 }
 
 pub(crate) fn drop_result(conn: &Connection, row: RowId) -> Result<()> {

@@ -43,25 +43,13 @@ pub(crate) fn add(
     capabilities: &[String],
 ) -> Result<RouteId> {
     let table = of(conn, caches, namespace)?;
-    run_on_one(
-        conn,
-        sql::ADD,
-        params![namespace.0, kind, json(capabilities)?],
-    )?;
+    run_on_one(conn, sql::ADD, params![namespace.0, kind, json(capabilities)?])?;
     let id = RouteId(conn.last_insert_rowid());
-    let route = Route {
-        id,
-        kind: kind.into(),
-        capabilities: capabilities.into(),
-    };
-    caches
-        .routes
-        .keep(namespace, &extended(&table, vec![Arc::new(route)]));
+    let route = Route { id, kind: kind.into(), capabilities: capabilities.into() };
+    caches.routes.keep(namespace, &extended(&table, vec![Arc::new(route)]));
     Ok(id)
 }
 
 fn extended(table: &RouteTable, newer: Vec<Arc<Route>>) -> Arc<RouteTable> {
-    Arc::new(RouteTable::new(
-        table.routes().iter().cloned().chain(newer).collect(),
-    ))
+    Arc::new(RouteTable::new(table.routes().iter().cloned().chain(newer).collect()))
 }

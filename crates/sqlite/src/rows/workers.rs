@@ -41,12 +41,7 @@ pub(crate) fn after(
 }
 
 pub(crate) fn lapsed(conn: &Connection, by: Timestamp, rows: usize) -> Result<Vec<WorkerRow>> {
-    all(
-        conn,
-        sql::LAPSED,
-        params![by.as_millis(), limit(rows)],
-        from_row,
-    )
+    all(conn, sql::LAPSED, params![by.as_millis(), limit(rows)], from_row)
 }
 
 pub(crate) fn put(conn: &Connection, worker: &WorkerRow) -> Result<()> {

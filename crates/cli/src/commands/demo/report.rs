@@ -107,7 +107,14 @@ impl Report {
             states.add_row(row_of(&[&row.status, &row.expected, &row.found]));
         }
         let mut kinds = table(&[
-            "kind", "lane", "executions", "attempts", "most", "wait p50", "wait p99", "life p50",
+            "kind",
+            "lane",
+            "executions",
+            "attempts",
+            "most",
+            "wait p50",
+            "wait p99",
+            "life p50",
             "life p99",
         ]);
         for row in &self.kinds {

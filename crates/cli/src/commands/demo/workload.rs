@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::Result;
-use everloom::{
-    Backoff, Engine, ExecutionId, NewExecution, Payload, Policy, RetryPolicy, Status,
-};
+use everloom::{Backoff, Engine, ExecutionId, NewExecution, Payload, Policy, RetryPolicy, Status};
 use serde::{Deserialize, Serialize};
 
 /// What a handler is told to do.

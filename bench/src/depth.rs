@@ -1,0 +1,108 @@
+//! What a claim costs with few and with many executions waiting.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use everloom::{Claim, Durability, Engine, NewExecution, Payload};
+use serde::Serialize;
+
+use crate::Common;
+use crate::lifecycle::INPUT;
+use crate::report::{Report, bar, percentiles, rounded};
+
+#[derive(Args)]
+pub(crate) struct Depth {
+    #[command(flatten)]
+    common: Common,
+    /// How many executions wait
+    #[arg(long, value_delimiter = ',', default_values_t = [1_000, 100_000, 1_000_000])]
+    waiting: Vec<u64>,
+    /// How many claims to measure; fewer than wait
+    #[arg(long, default_value_t = 900)]
+    claims: u64,
+}
+
+#[derive(Serialize)]
+struct Row {
+    scenario: &'static str,
+    store: &'static str,
+    waiting: u64,
+    /// Without waiting for the disk, so that it hides nothing.
+    claim_us: u64,
+    claim_p99_us: u64,
+    /// As a program meets it by default: durable.
+    claim_full_us: u64,
+    ratio: f64,
+    rss_mib: u64,
+    file_mib: u64,
+}
+
+impl Depth {
+    pub(crate) async fn run(self) -> Result<()> {
+        let mut report = Report::new(self.common.json);
+        let scratch = self.common.scratch()?;
+        let mut first = None;
+        for &waiting in &self.waiting {
+            ensure!(self.claims < waiting, "measure fewer claims than executions wait");
+            let file = scratch.path().join(format!("depth-{waiting}.db"));
+            fill(&file, waiting).await?;
+            let (claim_us, claim_p99_us) = self.claim(&file, Durability::Normal).await?;
+            let (claim_full_us, _) = self.claim(&file, Durability::Full).await?;
+            let base = *first.get_or_insert(claim_us);
+            report.add(Row {
+                scenario: "depth",
+                store: "sqlite",
+                waiting,
+                claim_us,
+                claim_p99_us,
+                claim_full_us,
+                ratio: rounded(claim_us as f64 / base as f64),
+                rss_mib: resident_mib(),
+                file_mib: std::fs::metadata(&file)?.len() >> 20,
+            })?;
+        }
+        report.finish();
+        Ok(())
+    }
+
+    async fn claim(&self, file: &Path, durability: Durability) -> Result<(u64, u64)> {
+        let url = file.to_str().context("not UTF-8")?;
+        let engine = Engine::options().durability(durability).open(url).await?;
+        let claims = self.claims / 2;
+        let mut latencies = Vec::new();
+        for _ in 0..claims {
+            let at = Instant::now();
+            let claimed = engine.claim(Claim::new("worker")).await?;
+            latencies.push(at.elapsed());
+            ensure!(claimed.leases.len() == 1, "nothing to claim");
+        }
+        engine.close(Duration::from_secs(5)).await;
+        Ok(percentiles(latencies))
+    }
+}
+
+async fn fill(file: &Path, waiting: u64) -> Result<()> {
+    let engine = Engine::open(file.to_str().context("not UTF-8")?).await?;
+    let bar = bar(&format!("{waiting} waiting"), waiting)?;
+    let mut left = waiting;
+    while left > 0 {
+        let size = left.min(1000);
+        let one = NewExecution::new("work").input(Payload::bytes(INPUT));
+        engine.submit_batch(vec![one; usize::try_from(size)?]).await?;
+        left -= size;
+        bar.inc(size);
+    }
+    bar.finish_and_clear();
+    engine.close(Duration::from_secs(30)).await;
+    Ok(())
+}
+
+/// The memory of this process that is in use, as Linux tells it.
+fn resident_mib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kib.unwrap_or(0) >> 10
+}

@@ -1,0 +1,62 @@
+//! What Everloom costs, next to what it can not do without.
+//!
+//! Every scenario prints one JSON object per line with `--json`, else a table. Machines are noisy:
+//! look at the ratios of one run, not at the figures of two.
+
+mod depth;
+mod floor;
+mod lifecycle;
+mod report;
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{Args, Parser, Subcommand};
+
+/// Measures Everloom.
+#[derive(Parser)]
+#[command(name = "everloom-bench", version, about)]
+struct Cli {
+    #[command(subcommand)]
+    scenario: Scenario,
+}
+
+#[derive(Subcommand)]
+enum Scenario {
+    /// Submit, claim and complete, by one and by many concurrent callers, next to a hand-written
+    /// loop that writes the same rows
+    Lifecycle(lifecycle::Lifecycle),
+    /// What a claim costs with few and with many executions waiting, and how much memory that takes
+    Depth(depth::Depth),
+}
+
+/// What every scenario takes.
+#[derive(Args)]
+struct Common {
+    /// Print one JSON object per line
+    #[arg(long)]
+    json: bool,
+    /// Where to put the databases; a temporary folder if absent
+    #[arg(long)]
+    folder: Option<PathBuf>,
+}
+
+impl Common {
+    /// A new folder that goes away with the value.
+    fn scratch(&self) -> Result<tempfile::TempDir> {
+        let mut builder = tempfile::Builder::new();
+        builder.prefix("everloom-bench-");
+        Ok(match &self.folder {
+            Some(folder) => builder.tempdir_in(folder)?,
+            None => builder.tempdir()?,
+        })
+    }
+}
+
+#[tokio::main(worker_threads = 2)]
+async fn main() -> Result<()> {
+    match Cli::parse().scenario {
+        Scenario::Lifecycle(lifecycle) => lifecycle.run().await,
+        Scenario::Depth(depth) => depth.run().await,
+    }
+}

@@ -1,0 +1,327 @@
+//! What waits for the store, and the store itself while nobody works with it.
+//!
+//! Whoever takes the store out is alone with it: the writer thread with everything that waits, or
+//! a caller that found nobody else here. Everybody else queues meanwhile, which is what makes
+//! batches.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use everloom_core::{Code, Error, Result, Store};
+use tokio::sync::Notify;
+
+use crate::request::Pending;
+use crate::sync::lock;
+
+/// Something else than a command that needs the store.
+pub(crate) type Visit = Box<dyn FnOnce(&mut dyn Store) + Send>;
+
+/// How far the end has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Phase {
+    /// Everyone is served.
+    Open,
+    /// Callers are refused; what follows from earlier calls is not.
+    Closing,
+    /// As before, and the writer leaves when nothing is left.
+    Emptying,
+    /// Everything is refused, and the writer leaves at once.
+    Stopped,
+}
+
+pub(crate) struct Queue {
+    state: Mutex<State>,
+    work: Condvar,
+    settling: Notify,
+}
+
+struct State {
+    /// Absent while someone works with it, and after the end.
+    store: Option<Box<dyn Store>>,
+    jobs: VecDeque<Box<dyn Pending>>,
+    visits: Vec<Visit>,
+    /// Commands that are being run.
+    running: usize,
+    /// Batches that were run and whose answers have not all been delivered.
+    answering: usize,
+    /// The size of the last batch.
+    last_batch: usize,
+    phase: Phase,
+    /// Whether the writer sleeps and was not called yet.
+    writer_sleeps: bool,
+    writer_left: bool,
+}
+
+impl State {
+    fn nothing_waits(&self) -> bool {
+        self.jobs.is_empty() && self.visits.is_empty()
+    }
+
+    fn is_settled(&self) -> bool {
+        self.writer_left || (self.nothing_waits() && self.store.is_some() && self.answering == 0)
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.phase == Phase::Open && self.nothing_waits() && self.store.is_some()
+    }
+
+    /// Whether a caller would be alone. After a larger batch it is not: the others are about to
+    /// come back, and together they are served better by one commit.
+    fn is_lonely(&self) -> bool {
+        self.is_quiet() && self.last_batch <= 1
+    }
+
+    /// Whether the writer has a reason to get up.
+    fn calls_writer(&self) -> bool {
+        self.store.is_some() && (!self.nothing_waits() || self.phase >= Phase::Emptying)
+    }
+}
+
+/// The store, taken out of the queue; it goes back when this is dropped.
+pub(crate) struct Taken<'a> {
+    queue: &'a Queue,
+    store: Option<Box<dyn Store>>,
+    /// Commands run, if that is what it was taken for.
+    batch: Option<usize>,
+    /// Whether someone still has to deliver the answers.
+    answers_follow: bool,
+}
+
+impl Taken<'_> {
+    /// The store.
+    pub(crate) fn store(&mut self) -> &mut dyn Store {
+        &mut **self.store.as_mut().expect("the store is here until this is dropped")
+    }
+
+    /// Puts the store back after a batch of one that was answered on the spot.
+    pub(crate) fn ran_alone(mut self) {
+        self.batch = Some(1);
+    }
+
+    /// Puts the store back after a batch; [`Queue::answered`] follows.
+    pub(crate) fn ran(mut self, jobs: usize) {
+        self.batch = Some(jobs);
+        self.answers_follow = true;
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        let mut state = lock(&self.queue.state);
+        state.store = self.store.take();
+        state.running = 0;
+        state.last_batch = self.batch.unwrap_or(state.last_batch);
+        state.answering += usize::from(self.answers_follow);
+        self.queue.stir(state);
+    }
+}
+
+/// What the writer does next.
+pub(crate) struct Turn<'a> {
+    pub(crate) taken: Taken<'a>,
+    pub(crate) visits: Vec<Visit>,
+    pub(crate) jobs: Vec<Box<dyn Pending>>,
+}
+
+/// What is left when the writer leaves.
+pub(crate) struct Remains {
+    pub(crate) store: Option<Box<dyn Store>>,
+    pub(crate) jobs: VecDeque<Box<dyn Pending>>,
+    pub(crate) visits: Vec<Visit>,
+}
+
+impl Queue {
+    pub(crate) fn new(store: Box<dyn Store>) -> Self {
+        let state = State {
+            store: Some(store),
+            jobs: VecDeque::new(),
+            visits: Vec::new(),
+            running: 0,
+            answering: 0,
+            last_batch: 0,
+            phase: Phase::Open,
+            writer_sleeps: false,
+            writer_left: false,
+        };
+        Self { state: Mutex::new(state), work: Condvar::new(), settling: Notify::new() }
+    }
+
+    /// Refuses a caller once the end has begun.
+    pub(crate) fn check_open(&self) -> Result<()> {
+        match lock(&self.state).phase {
+            Phase::Open => Ok(()),
+            _ => Err(closing()),
+        }
+    }
+
+    /// Whether a caller would be alone with the store, at this moment.
+    pub(crate) fn is_lonely(&self) -> bool {
+        lock(&self.state).is_lonely()
+    }
+
+    /// Takes the store for a caller that is alone.
+    pub(crate) fn take_if_lonely(&self) -> Option<Taken<'_>> {
+        self.take_if(State::is_lonely)
+    }
+
+    /// Takes the store if nobody works with it or waits for it.
+    pub(crate) fn take_if_quiet(&self) -> Option<Taken<'_>> {
+        self.take_if(State::is_quiet)
+    }
+
+    fn take_if(&self, allowed: impl Fn(&State) -> bool) -> Option<Taken<'_>> {
+        let mut state = lock(&self.state);
+        if !allowed(&state) {
+            return None;
+        }
+        Some(self.take(&mut state))
+    }
+
+    fn take(&self, state: &mut State) -> Taken<'_> {
+        Taken { queue: self, store: state.store.take(), batch: None, answers_follow: false }
+    }
+
+    /// Queues a command of a caller.
+    pub(crate) fn push(&self, job: Box<dyn Pending>) -> Result<()> {
+        self.enqueue(Phase::Open, |state| state.jobs.push_back(job))
+    }
+
+    /// Queues a command that follows from an earlier one: also while closing.
+    pub(crate) fn push_consequence(&self, job: Box<dyn Pending>) -> Result<()> {
+        self.enqueue(Phase::Emptying, |state| state.jobs.push_back(job))
+    }
+
+    /// Queues something else that needs the store.
+    pub(crate) fn push_visit(&self, visit: Visit) -> Result<()> {
+        self.enqueue(Phase::Open, |state| state.visits.push(visit))
+    }
+
+    // The item is dropped after the lock is released when it is refused: what its drop does may
+    // need the queue.
+    fn enqueue(&self, latest: Phase, put: impl FnOnce(&mut State)) -> Result<()> {
+        let mut state = lock(&self.state);
+        if state.phase > latest {
+            drop(state);
+            return Err(closing());
+        }
+        put(&mut state);
+        self.stir(state);
+        Ok(())
+    }
+
+    /// Gets the writer up if there is a reason, and tells who waits for the end.
+    fn stir(&self, mut state: MutexGuard<'_, State>) {
+        let call = state.writer_sleeps && state.calls_writer();
+        state.writer_sleeps &= !call;
+        let ending = state.phase > Phase::Open;
+        drop(state);
+        if call {
+            self.work.notify_one();
+        }
+        if ending {
+            self.settling.notify_waiters();
+        }
+    }
+
+    /// Waits for what the writer does next: everything that waits, up to `most` commands; nothing
+    /// when it is to leave.
+    pub(crate) fn next_turn(&self, most: usize) -> Option<Turn<'_>> {
+        let mut state = lock(&self.state);
+        while !state.calls_writer() {
+            state.writer_sleeps = true;
+            state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.writer_sleeps = false;
+        }
+        if state.phase == Phase::Stopped || state.nothing_waits() {
+            return None;
+        }
+        let count = state.jobs.len().min(most);
+        let jobs = state.jobs.drain(..count).collect();
+        let visits = std::mem::take(&mut state.visits);
+        state.running = count;
+        let taken = self.take(&mut state);
+        Some(Turn { taken, visits, jobs })
+    }
+
+    /// The answers of a batch have been delivered.
+    pub(crate) fn answered(&self) {
+        let mut state = lock(&self.state);
+        state.answering -= 1;
+        self.stir(state);
+    }
+
+    /// Goes on towards the end.
+    pub(crate) fn advance(&self, phase: Phase) {
+        let mut state = lock(&self.state);
+        state.phase = state.phase.max(phase);
+        self.stir(state);
+    }
+
+    /// Stops, and hands over the commands that will not run and how many are being run.
+    pub(crate) fn stop(&self) -> (VecDeque<Box<dyn Pending>>, usize) {
+        let mut state = lock(&self.state);
+        state.phase = Phase::Stopped;
+        let abandoned = (std::mem::take(&mut state.jobs), state.running);
+        self.stir(state);
+        abandoned
+    }
+
+    /// The writer leaves with everything that is left.
+    pub(crate) fn leave(&self) -> Remains {
+        let mut state = lock(&self.state);
+        state.phase = Phase::Stopped;
+        Remains {
+            store: state.store.take(),
+            jobs: std::mem::take(&mut state.jobs),
+            visits: std::mem::take(&mut state.visits),
+        }
+    }
+
+    /// The writer has left and the store is closed.
+    pub(crate) fn left(&self) {
+        let mut state = lock(&self.state);
+        state.writer_left = true;
+        self.stir(state);
+    }
+
+    /// Completes when nothing waits and every answer is delivered. Callers must be refused.
+    pub(crate) async fn settled(&self) {
+        self.until(State::is_settled).await;
+    }
+
+    /// Completes when the writer has left and the store is closed.
+    pub(crate) async fn ended(&self) {
+        self.until(|state| state.writer_left).await;
+    }
+
+    async fn until(&self, reached: impl Fn(&State) -> bool) {
+        loop {
+            let changed = self.settling.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if reached(&lock(&self.state)) {
+                return;
+            }
+            changed.await;
+        }
+    }
+}
+
+#[cfg(test)]
+impl Queue {
+    /// How many commands and visits wait.
+    pub(crate) fn waiting(&self) -> usize {
+        let state = lock(&self.state);
+        state.jobs.len() + state.visits.len()
+    }
+
+    /// Whether nothing waits and every answer is delivered, at this moment.
+    pub(crate) fn is_settled(&self) -> bool {
+        lock(&self.state).is_settled()
+    }
+}
+
+/// Why nothing is taken in any more.
+pub(crate) fn closing() -> Error {
+    Error::new(Code::Unavailable, "the engine is closing; nothing was written")
+}
