@@ -128,13 +128,14 @@ where
     let mut patience = Patience(Patience::FIRST);
     let mut last_due = None;
     loop {
+        // Between two slices others have their turn.
+        yield_now().await;
         // Before the tick, so that what is noted while it runs is not forgotten.
         alarm.forget();
         match tick().await {
             Ok(Ticked { more: true, .. }) => {
                 patience = Patience(Patience::FIRST);
                 last_due = None;
-                yield_now().await;
             }
             Ok(Ticked { next_due, .. }) => {
                 let stuck = next_due.filter(|due| *due <= clock.now() && last_due == next_due);
@@ -273,14 +274,18 @@ mod tests {
         let ticks = Mutex::new(Vec::new());
         let tick = || {
             lock(&ticks).push(clock.now().as_millis());
-            alarm.note(at(40));
+            if clock.now() < at(40) {
+                alarm.note(at(40));
+            }
             async { due(Some(100)) }
         };
         tokio::select! {
             biased;
             () = run(&clock, &alarm, tick) => {}
             () = async {
-                yield_now().await;
+                while lock(&ticks).is_empty() {
+                    yield_now().await;
+                }
                 clock.set(at(40));
                 while lock(&ticks).len() < 2 {
                     yield_now().await;

@@ -87,7 +87,8 @@ pub(crate) struct Inner {
     pub(crate) clock: Arc<dyn Timekeeper>,
     info: StoreInfo,
     runtime: Handle,
-    tasks: Mutex<Vec<AbortHandle>>,
+    /// What runs in the background; absent after the end.
+    tasks: Mutex<Option<Vec<AbortHandle>>>,
     /// Callers that wait for the answer to a command.
     callers: AtomicUsize,
 }
@@ -135,7 +136,7 @@ impl Driver {
             clock,
             info,
             runtime,
-            tasks: Mutex::default(),
+            tasks: Mutex::new(Some(Vec::new())),
             callers: AtomicUsize::new(0),
         });
         let (answers, batches) = mpsc::unbounded_channel();
@@ -365,11 +366,13 @@ impl Inner {
     }
 
     fn spawn_task(&self, task: impl Future<Output = ()> + Send + 'static) {
-        lock(&self.tasks).push(self.runtime.spawn(task).abort_handle());
+        if let Some(tasks) = lock(&self.tasks).as_mut() {
+            tasks.push(self.runtime.spawn(task).abort_handle());
+        }
     }
 
     fn stop_tasks(&self) {
-        for task in lock(&self.tasks).drain(..) {
+        for task in lock(&self.tasks).take().into_iter().flatten() {
             task.abort();
         }
     }

@@ -44,7 +44,7 @@ struct State {
     running: usize,
     /// Batches that were run and whose answers have not all been delivered.
     answering: usize,
-    /// The size of the last batch.
+    /// The size of the last batch, counting those who came while it ran.
     last_batch: usize,
     phase: Phase,
     /// Whether the writer sleeps and was not called yet.
@@ -65,8 +65,8 @@ impl State {
         self.phase == Phase::Open && self.nothing_waits() && self.store.is_some()
     }
 
-    /// Whether a caller would be alone. After a larger batch it is not: the others are about to
-    /// come back, and together they are served better by one commit.
+    /// Whether a caller would be alone. Where several were served lately it is not: the others are
+    /// about to come back, and together they are served better by one commit.
     fn is_lonely(&self) -> bool {
         self.is_quiet() && self.last_batch <= 1
     }
@@ -110,7 +110,9 @@ impl Drop for Taken<'_> {
         let mut state = lock(&self.queue.state);
         state.store = self.store.take();
         state.running = 0;
-        state.last_batch = self.batch.unwrap_or(state.last_batch);
+        if let Some(batch) = self.batch {
+            state.last_batch = batch + state.jobs.len();
+        }
         state.answering += usize::from(self.answers_follow);
         self.queue.stir(state);
     }
@@ -161,23 +163,21 @@ impl Queue {
 
     /// Takes the store for a caller that is alone.
     pub(crate) fn take_if_lonely(&self) -> Option<Taken<'_>> {
-        self.take_if(State::is_lonely)
+        self.take_if(State::is_lonely, 1)
     }
 
     /// Takes the store if nobody works with it or waits for it.
     pub(crate) fn take_if_quiet(&self) -> Option<Taken<'_>> {
-        self.take_if(State::is_quiet)
+        self.take_if(State::is_quiet, 0)
     }
 
-    fn take_if(&self, allowed: impl Fn(&State) -> bool) -> Option<Taken<'_>> {
+    fn take_if(&self, allowed: impl Fn(&State) -> bool, running: usize) -> Option<Taken<'_>> {
         let mut state = lock(&self.state);
-        if !allowed(&state) {
-            return None;
-        }
-        Some(self.take(&mut state))
+        allowed(&state).then(|| self.take(&mut state, running))
     }
 
-    fn take(&self, state: &mut State) -> Taken<'_> {
+    fn take(&self, state: &mut State, running: usize) -> Taken<'_> {
+        state.running = running;
         Taken { queue: self, store: state.store.take(), batch: None, answers_follow: false }
     }
 
@@ -235,11 +235,10 @@ impl Queue {
         if state.phase == Phase::Stopped || state.nothing_waits() {
             return None;
         }
-        let count = state.jobs.len().min(most);
+        let count = state.jobs.len().min(most.max(1));
         let jobs = state.jobs.drain(..count).collect();
         let visits = std::mem::take(&mut state.visits);
-        state.running = count;
-        let taken = self.take(&mut state);
+        let taken = self.take(&mut state, count);
         Some(Turn { taken, visits, jobs })
     }
 

@@ -41,6 +41,16 @@ async fn closing_reports_what_it_abandoned_when_the_grace_is_over() {
     assert_eq!(names(&mut *store.read().unwrap()), ["first"]);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn closing_does_not_wait_for_a_lone_caller_beyond_the_grace() {
+    let bench = Bench::start(Options::default());
+    let alone = bench.hold_up().await;
+    assert_eq!(bench.driver.close(Duration::ZERO).await.abandoned, 1);
+    bench.probe.open();
+    alone.await.unwrap().unwrap();
+    soon(bench.closed).await.unwrap();
+}
+
 #[tokio::test]
 async fn closing_twice_is_harmless() {
     let bench = Bench::start(Options::default());

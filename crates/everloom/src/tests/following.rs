@@ -75,12 +75,16 @@ async fn the_cursor_moves_on_past_events_that_do_not_match() {
     for n in 0..5 {
         bench.driver.apply(put(format!("n{n}"))).await.unwrap();
     }
-    tokio::select! {
-        biased;
-        _ = events.next() => panic!("nothing matches"),
-        () = until(|| false) => {}
-        () = async { while bench.driver.queue().waiting() > 0 { yield_now().await } } => {}
-    }
+    let reads_on = async {
+        while events.cursor() < Cursor(6) {
+            tokio::select! {
+                biased;
+                _ = events.next() => panic!("nothing matches"),
+                () = yield_now() => {}
+            }
+        }
+    };
+    soon(reads_on).await;
     bench.driver.apply(put("mine")).await.unwrap();
     assert_eq!(next(&mut events).await.cursor, Cursor(7));
     assert_eq!(events.cursor(), Cursor(7));

@@ -17,6 +17,7 @@ async fn a_query_sees_what_was_answered_before_it() {
 async fn a_store_without_readers_is_asked_where_it_is_free() {
     let bench = Bench::start(Options::default());
     bench.driver.query(Ask::Names).await.unwrap();
+    until(|| bench.driver.queue().is_settled()).await;
     assert_eq!(bench.driver.query(Ask::Where).await.unwrap(), thread_name());
     let bench = Bench::through_writer();
     assert_eq!(bench.driver.query(Ask::Where).await.unwrap(), WRITER);

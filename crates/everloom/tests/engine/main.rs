@@ -1,0 +1,6 @@
+//! The engine from the outside: through its public methods, on files, in several processes.
+
+mod claims;
+mod common;
+mod processes;
+mod storage;

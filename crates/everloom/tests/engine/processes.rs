@@ -1,0 +1,282 @@
+//! Several processes on one file, some of which die.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::common::{Scratch, another_process, count, text, until};
+use everloom::{
+    Claim, Engine, EventFilter, EventKind, From, LeaseEnd, Limits, ListExecutions, NewExecution,
+    Payload, ReadEvents, RegisterWorker, Status,
+};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use tokio::task::JoinSet;
+
+/// Not a test of its own: what [`another_process`] runs. Without a role there is nothing to do.
+#[test]
+fn acts_as_another_process() {
+    let Ok(role) = std::env::var("EVERLOOM_TEST_ROLE") else { return };
+    let setting = |name: &str| std::env::var(name).expect("the parent sets it");
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let file = setting("EVERLOOM_TEST_FILE");
+    runtime.block_on(async {
+        match role.as_str() {
+            "mortal" => mortal(&file, &setting("EVERLOOM_TEST_LEDGER")).await,
+            "submitter" => submitter(&file).await,
+            "busy" => busy(&file, &setting("EVERLOOM_TEST_NAME")).await,
+            other => panic!("unknown role {other}"),
+        }
+    });
+}
+
+/// Submissions each of the two processes makes.
+const SHARE: usize = 2500;
+const KILLS: usize = 22;
+
+/// What a process was told, written down after it was told: it survives the process.
+struct Ledger(File);
+
+impl Ledger {
+    fn open(path: &str) -> Self {
+        Self(OpenOptions::new().create(true).append(true).open(path).unwrap())
+    }
+
+    fn note(&mut self, what: &str, name: &str) {
+        // One write of a short line: a kill leaves it out or leaves it whole.
+        self.0.write_all(format!("{what} {name}\n").as_bytes()).unwrap();
+    }
+
+    fn read(path: &Path, what: &str) -> Vec<String> {
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        let lines = text.lines().filter_map(|line| line.split_once(' '));
+        lines.filter(|(noted, _)| *noted == what).map(|(_, name)| name.to_owned()).collect()
+    }
+}
+
+/// Submits and works until it is killed, or until nothing is left to submit and nothing to do.
+async fn mortal(file: &str, ledger: &str) {
+    let engine = Engine::open(file).await.unwrap();
+    let submitted = Ledger::read(Path::new(ledger), "submitted").len();
+    let mut own = Ledger::open(ledger);
+    engine.register_worker(RegisterWorker::new("pool", "mortal")).await.unwrap();
+    own.note("began", "life");
+    let worker = tokio::spawn(work(engine.clone(), "mortal", Ledger::open(ledger), None));
+    for number in submitted..SHARE {
+        let key = format!("mortal-{number}");
+        engine.submit(NewExecution::new("work").key(&key)).await.unwrap();
+        own.note("submitted", &key);
+    }
+    worker.await.unwrap();
+}
+
+/// Claims a few at a time and completes them, concurrently, writing down what was acknowledged.
+async fn work(engine: Engine, name: &str, mut ledger: Ledger, stop: Option<Arc<AtomicBool>>) {
+    let claim = Claim {
+        max: 8,
+        wait: Duration::from_millis(200),
+        lease_ttl: Duration::from_secs(60),
+        ..Claim::new(name)
+    };
+    while !stop.as_ref().is_some_and(|stop| stop.load(Ordering::Acquire)) {
+        let claimed = engine.claim(claim.clone()).await.unwrap();
+        let mut running = JoinSet::new();
+        for leased in claimed.leases {
+            let engine = engine.clone();
+            running.spawn(async move {
+                // Long enough for a kill to meet work under way.
+                tokio::time::sleep(Duration::from_millis(2)).await;
+                let result = Payload::bytes(leased.id().to_string());
+                engine.complete(&leased.lease, result).await.map(|_| leased.id())
+            });
+        }
+        while let Some(done) = running.join_next().await {
+            ledger.note("completed", &done.unwrap().unwrap().to_string());
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_processes_complete_everything_once_while_one_is_killed_again_and_again() {
+    let scratch = Scratch::new();
+    let seed = rand::rng().random();
+    println!("seed {seed}");
+    let mut random = StdRng::seed_from_u64(seed);
+    let engine = scratch.engine().await;
+    let ledgers = [scratch.beside("lasting.ledger"), scratch.beside("mortal.ledger")];
+    engine.register_worker(RegisterWorker::new("pool", "lasting")).await.unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let ledger = Ledger::open(text(&ledgers[0]));
+    let worker = tokio::spawn(work(engine.clone(), "lasting", ledger, Some(Arc::clone(&stop))));
+
+    let live = || {
+        another_process(
+            "mortal",
+            &[("EVERLOOM_TEST_FILE", scratch.url()), ("EVERLOOM_TEST_LEDGER", text(&ledgers[1]))],
+        )
+    };
+    let mut own = Ledger::open(text(&ledgers[0]));
+    for round in 0..KILLS {
+        let mut mortal = live();
+        for number in round * SHARE / KILLS..(round + 1) * SHARE / KILLS {
+            let key = format!("lasting-{number}");
+            engine.submit(NewExecution::new("work").key(&key)).await.unwrap();
+            own.note("submitted", &key);
+        }
+        until(async || Ledger::read(&ledgers[1], "began").len() > round).await;
+        tokio::time::sleep(Duration::from_millis(random.random_range(0..200))).await;
+        mortal.kill().unwrap();
+        mortal.wait().unwrap();
+    }
+    let mut mortal = live();
+    until(async || count(&engine, Status::Completed).await == 2 * SHARE as u64).await;
+    mortal.kill().unwrap();
+    mortal.wait().unwrap();
+    stop.store(true, Ordering::Release);
+    worker.await.unwrap();
+
+    everything_acknowledged_is_there(&engine, &ledgers).await;
+    each_ran_again_only_where_its_worker_was_killed(&engine).await;
+    engine.close(Duration::from_secs(5)).await;
+    let file = rusqlite::Connection::open(&scratch.file).unwrap();
+    let verdict: String = file.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(verdict, "ok");
+}
+
+async fn everything_acknowledged_is_there(engine: &Engine, ledgers: &[std::path::PathBuf]) {
+    let mut keys = BTreeSet::new();
+    let mut completed = BTreeSet::new();
+    let mut list = ListExecutions { limit: Limits::PAGE, ..ListExecutions::default() };
+    loop {
+        let page = engine.list(list.clone()).await.unwrap();
+        for execution in &page.executions {
+            assert_eq!(execution.status, Status::Completed, "{}", execution.id);
+            assert!(keys.insert(execution.key.clone().unwrap()), "a key stands for two executions");
+            completed.insert(execution.id.to_string());
+        }
+        list.after = page.next;
+        if list.after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(keys.len(), 2 * SHARE);
+    for ledger in ledgers {
+        for key in Ledger::read(ledger, "submitted") {
+            assert!(keys.contains(&key), "the acknowledged submission {key} is gone");
+        }
+        for id in Ledger::read(ledger, "completed") {
+            assert!(completed.contains(&id), "the acknowledged completion of {id} is gone");
+        }
+    }
+}
+
+async fn each_ran_again_only_where_its_worker_was_killed(engine: &Engine) {
+    let mut completions = BTreeMap::new();
+    let mut claims = BTreeMap::new();
+    let mut read = ReadEvents {
+        filter: EventFilter {
+            kinds: vec![EventKind::Completed, EventKind::Claimed],
+            ..EventFilter::default()
+        },
+        from: From::Oldest,
+        limit: Limits::PAGE,
+    };
+    loop {
+        let page = engine.events(read.clone()).await.unwrap();
+        for event in page.events {
+            let counted = match event.kind {
+                EventKind::Completed => &mut completions,
+                _ => &mut claims,
+            };
+            *counted.entry(event.execution.unwrap()).or_insert(0) += 1;
+        }
+        read.from = From::After(page.next);
+        if page.at_end {
+            break;
+        }
+    }
+    assert_eq!(completions.len(), 2 * SHARE);
+    assert!(completions.values().all(|times| *times == 1), "something completed twice");
+    let again: Vec<_> = claims.iter().filter(|(_, times)| **times > 1).collect();
+    assert!(!again.is_empty(), "no kill met work under way: the test tests nothing");
+    for (id, _) in again {
+        let attempts = engine.attempts(*id).await.unwrap().attempts;
+        let (last, lost) = attempts.split_last().unwrap();
+        assert_eq!(last.end, Some(LeaseEnd::Completed));
+        for lost in lost {
+            assert_eq!((lost.worker.as_str(), &lost.end), ("mortal", &Some(LeaseEnd::WorkerGone)));
+        }
+    }
+}
+
+/// Submits one execution and leaves.
+async fn submitter(file: &str) {
+    let engine = Engine::open(file).await.unwrap();
+    engine.submit(NewExecution::new("work")).await.unwrap();
+    engine.close(Duration::from_secs(5)).await;
+}
+
+#[tokio::test]
+async fn a_waiting_claim_hears_of_work_another_process_submits() {
+    let scratch = Scratch::new();
+    let engine = scratch.engine().await;
+    // Shorter than the time after which a claim would look again by itself.
+    let claim = Claim { wait: Duration::from_secs(4), ..Claim::new("worker") };
+    let waiting = tokio::spawn({
+        let engine = engine.clone();
+        async move { engine.claim(claim).await }
+    });
+    let mut child = another_process("submitter", &[("EVERLOOM_TEST_FILE", scratch.url())]);
+    let claimed = waiting.await.unwrap().unwrap();
+    assert_eq!(claimed.leases.len(), 1);
+    assert!(child.wait().unwrap().success());
+}
+
+const BUSY: usize = 300;
+
+/// Submits one after the other.
+async fn busy(file: &str, name: &str) {
+    let engine = Engine::open(file).await.unwrap();
+    for _ in 0..BUSY {
+        engine.submit(NewExecution::new("work").tag("process", name)).await.unwrap();
+        let claimed = engine.claim(Claim::new(name)).await.unwrap();
+        engine.complete(&claimed.leases[0].lease, Payload::default()).await.unwrap();
+    }
+    engine.close(Duration::from_secs(5)).await;
+}
+
+#[tokio::test]
+async fn processes_that_create_and_use_one_file_at_the_same_moment_do_not_starve_each_other() {
+    let scratch = Scratch::new();
+    let mut children: Vec<_> = ["one", "two"]
+        .map(|name| {
+            let settings = [("EVERLOOM_TEST_FILE", scratch.url()), ("EVERLOOM_TEST_NAME", name)];
+            another_process("busy", &settings)
+        })
+        .into_iter()
+        .collect();
+    for child in &mut children {
+        assert!(child.wait().unwrap().success());
+    }
+    let engine = scratch.engine().await;
+    assert_eq!(count(&engine, Status::Completed).await, 2 * BUSY as u64);
+
+    // Both had their turns: from the first submission of the later one to the last of the earlier
+    // one, no one submitted more than a tenth of everything in one go.
+    let filter = EventFilter { kinds: vec![EventKind::Submitted], ..EventFilter::default() };
+    let page = engine.events(ReadEvents { filter, from: From::Oldest, limit: 1000 }).await.unwrap();
+    let who: Vec<_> = page.events.iter().map(|event| event.tags["process"].as_str()).collect();
+    let bounds = |name| {
+        let places = who.iter().enumerate().filter(move |(_, who)| **who == name);
+        let places: Vec<_> = places.map(|(place, _)| place).collect();
+        (places[0], places[places.len() - 1])
+    };
+    let (one, two) = (bounds("one"), bounds("two"));
+    let both = &who[one.0.max(two.0)..=one.1.min(two.1)];
+    let longest = both.chunk_by(|a, b| a == b).map(<[_]>::len).max().unwrap_or(0);
+    assert!(longest <= BUSY / 5, "one process submitted {longest} in a row while the other waited");
+}
