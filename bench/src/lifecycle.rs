@@ -47,10 +47,10 @@ impl Lifecycle {
     pub(crate) async fn run(self) -> Result<()> {
         let mut report = Report::new(self.common.json);
         let scratch = self.common.scratch()?;
-        for &callers in &self.callers {
+        for (run, &callers) in self.callers.iter().enumerate() {
             let count = self.count.unwrap_or(if callers == 1 { 3_000 } else { 60_000 });
             // Before and after, because the machine may be quieter at one of the two.
-            let file = |name: &str| scratch.path().join(format!("{name}-{callers}.db"));
+            let file = |name: &str| scratch.path().join(format!("{name}-{run}.db"));
             let before = floor::lifecycles(&file("before"))?;
             let (rate, latencies) = measure(&file("engine"), callers, count).await?;
             let after = floor::lifecycles(&file("after"))?;

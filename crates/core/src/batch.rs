@@ -43,7 +43,7 @@ pub struct Call<C: Command> {
 }
 
 impl<C: Command> Call<C> {
-    /// Draws the seed: re-runs give the same ids and secrets.
+    /// A command that is to run, with the seed every re-run begins with.
     pub fn new(command: C, seed: Seed) -> Self {
         Self { command, seed, answer: None }
     }

@@ -8,8 +8,8 @@ use crate::command::{Command, Context};
 use crate::event::{EventKind, log};
 use crate::finish::take_slots;
 use crate::model::{
-    Cause, Check, DEFAULT_NAME, Execution, ExecutionId, Fallback, Grant, Lane, LaneMode, Lease,
-    LeaseToken, Limits, Namespace, Payload, Ready, Result, RouteId, State, Tags, Timestamp,
+    Cause, Check, DEFAULT_NAME, Error, Execution, ExecutionId, Fallback, Grant, Lane, LaneMode,
+    Lease, LeaseToken, Limits, Namespace, Payload, Ready, Result, RouteId, State, Tags, Timestamp,
     default_name, duration_ms, option_duration_ms,
 };
 use crate::store::Tx;
@@ -132,6 +132,9 @@ pub struct Leased {
     pub lane: String,
     /// Which handler does it.
     pub kind: String,
+    /// What it demands of its worker.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub capabilities: Vec<String>,
     /// 1, 2, 3 …
     pub attempt: u32,
     /// 1, and one more with every replay.
@@ -177,6 +180,9 @@ pub struct Granted {
     pub worker: String,
     /// Which handler does it.
     pub kind: String,
+    /// What it demands of its worker.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub capabilities: Vec<String>,
     /// The lane it came from.
     pub lane: String,
 }
@@ -330,7 +336,7 @@ pub(crate) fn leased(
         };
         let input = (input.bytes.len() <= room).then_some(input);
         room -= input.as_ref().map_or(0, |input| input.bytes.len());
-        let kind = routes.get(execution.route).map(|route| route.kind.clone());
+        let route = routes.get(execution.route).ok_or_else(unknown_route)?;
         leases.push(Leased {
             lease: LeaseToken {
                 execution: execution.id,
@@ -340,7 +346,8 @@ pub(crate) fn leased(
             expires_at: lease.until,
             namespace: namespace.name.clone(),
             lane: lane.clone(),
-            kind: kind.unwrap_or_default(),
+            kind: route.kind.clone(),
+            capabilities: route.capabilities.clone(),
             attempt: execution.attempt,
             run: execution.run,
             retries: execution.retries,
@@ -360,15 +367,20 @@ pub(crate) fn leased(
 pub(crate) fn granted(tx: &mut dyn Tx, taken: &Taken) -> Result<Granted> {
     let Taken { execution, lane, .. } = taken;
     let State::Granted(grant) = &execution.state else {
-        return Err(crate::Error::bug("a reserved execution has no grant"));
+        return Err(Error::bug("a reserved execution has no grant"));
     };
     let routes = tx.routes(execution.namespace)?;
-    let kind = routes.get(execution.route).map(|route| route.kind.clone());
+    let route = routes.get(execution.route).ok_or_else(unknown_route)?;
     Ok(Granted {
         grant: LeaseToken { execution: execution.id, epoch: execution.epoch, secret: grant.secret },
         expires_at: grant.until,
         worker: grant.worker.clone(),
-        kind: kind.unwrap_or_default(),
+        kind: route.kind.clone(),
+        capabilities: route.capabilities.clone(),
         lane: lane.clone(),
     })
+}
+
+fn unknown_route() -> Error {
+    Error::bug("an execution is on a route that does not exist")
 }

@@ -19,8 +19,8 @@ use everloom_core::{
     NamespacePage, NewExecution, PauseLane, Payload, PriorityChanged, PutLane, PutNamespace, Query,
     ReadEvents, ReadyWork, RedeemGrant, RegisterWorker, Registration, Release, ReleaseOutcome,
     Renew, Renewal, Replay, Replayed, ReportProgress, Result, ResumeLane, RevokeLease,
-    RevokeOutcome, SetTags, Status, Submission, Submit, Submitted, TagChanges, Tagged, Timestamp,
-    Unhold, WorkerPage,
+    RevokeOutcome, Route, SetTags, Status, Submission, Submit, Submitted, TagChanges, Tagged,
+    Timestamp, Unhold, WorkerPage,
 };
 use tokio::time::{Instant, timeout_at};
 
@@ -414,11 +414,12 @@ impl Engine {
 
 /// Whether some of what was claimed is of the work that became ready.
 fn includes(claimed: &Claimed, work: &ReadyWork) -> bool {
-    let is_of = |lane: &str, kind: &str| {
-        lane == work.lane.name && work.route.as_ref().is_none_or(|route| route.kind == kind)
+    let is_of = |lane: &str, kind: &str, capabilities: &[String]| {
+        let same = |route: &Arc<Route>| route.kind == kind && route.capabilities == capabilities;
+        lane == work.lane.name && work.route.as_ref().is_none_or(same)
     };
-    claimed.leases.iter().any(|lease| is_of(&lease.lane, &lease.kind))
-        || claimed.grants.iter().any(|grant| is_of(&grant.lane, &grant.kind))
+    claimed.leases.iter().any(|lease| is_of(&lease.lane, &lease.kind, &lease.capabilities))
+        || claimed.grants.iter().any(|grant| is_of(&grant.lane, &grant.kind, &grant.capabilities))
 }
 
 /// Releases what was claimed for a caller that has gone.
