@@ -35,6 +35,7 @@ struct Row {
     /// As a program meets it by default: durable.
     claim_full_us: u64,
     ratio: f64,
+    /// At its highest, since the program began.
     rss_mib: u64,
     file_mib: u64,
 }
@@ -99,10 +100,10 @@ async fn fill(file: &Path, waiting: u64) -> Result<()> {
     Ok(())
 }
 
-/// The memory of this process that is in use, as Linux tells it.
+/// The most memory this process ever had in use, as Linux tells it.
 fn resident_mib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
     kib.unwrap_or(0) >> 10
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::batch::Notes;
 use crate::chore::{Chore, ChoreKind};
+use crate::claim::free_slots;
 use crate::event::NewEvent;
 use crate::model::{
     ChoreId, Cursor, Defaults, Epoch, Error, Execution, ExecutionId, Key, Lane, LaneId, LaneMode,
@@ -53,12 +54,16 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    fn note_lane(&mut self, lane: &Lane) {
-        let room =
-            lane.max_active.map_or(usize::MAX, |max| max.saturating_sub(lane.active) as usize);
-        if lane.mode != LaneMode::Paused && room > 0 {
-            let count = self.notes.ready.entry((lane.namespace, lane.id, None)).or_default();
-            *count = room.max(*count);
+    /// Whoever waits for a lane hears of the room it gained, not of what it had.
+    fn note_lane(&mut self, before: &Lane, after: &Lane) {
+        let room = |lane: &Lane| match lane.mode {
+            LaneMode::Paused => 0,
+            LaneMode::Open | LaneMode::Draining => free_slots(lane),
+        };
+        let gained = room(after).saturating_sub(room(before));
+        if gained > 0 {
+            let count = self.notes.ready.entry((after.namespace, after.id, None)).or_default();
+            *count = count.saturating_add(gained);
         }
     }
 }
@@ -121,10 +126,19 @@ impl Read for Recorder<'_> {
 }
 
 impl Tx for Recorder<'_> {
+    fn save_lane(&mut self, lane: &Lane) -> Result<()> {
+        let before = self.lane_by_id(lane.id)?;
+        self.writes += 1;
+        let result = self.tx.save_lane(lane);
+        if result.is_ok() {
+            self.note_lane(&before, lane);
+        }
+        self.latch(result)
+    }
+
     forward! { write:
         fn put_namespace(&mut self, name: &str, defaults: &Defaults) -> Arc<Namespace>;
         fn add_lane(&mut self, namespace: NamespaceId, name: &str) -> Arc<Lane>;
-        fn save_lane(&mut self, lane: &Lane) -> (), then |this| this.note_lane(lane);
         fn add_route(&mut self, namespace: NamespaceId, kind: &str, capabilities: &[String]) -> RouteId;
         fn new_row(&mut self) -> RowId;
         fn insert(&mut self, execution: &Execution, input: &Payload, fingerprint: Option<&[u8; 16]>) -> (),

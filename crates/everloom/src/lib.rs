@@ -35,3 +35,8 @@ pub use everloom_core::*;
 pub use everloom_sqlite::Durability;
 pub use follow::Follow;
 pub use open::OpenOptions;
+
+/// Compiles the program in the README.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -116,6 +116,13 @@ impl OpenOptions {
         self
     }
 
+    /// Whether an SQLite file has a write-ahead log (yes). Without one, for file systems that can
+    /// not share memory, commits are slower and reads wait for the writer.
+    pub fn wal(mut self, yes: bool) -> Self {
+        self.sqlite.wal = yes;
+        self
+    }
+
     /// How long to wait for another process that writes before answering `unavailable` (5 s).
     pub fn busy_timeout(mut self, timeout: Duration) -> Self {
         self.sqlite.busy_timeout = timeout;

@@ -137,10 +137,12 @@ fn patience(timeout: Duration) -> impl FnMut(i32) -> bool + Send {
 }
 
 fn set_up_writer(conn: &Connection, options: &Options) -> rusqlite::Result<()> {
-    // The change to WAL does not ask the busy handler in all cases.
-    retry_while_busy(options.busy_timeout, || {
-        conn.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))
-    })?;
+    let journal = match options.wal {
+        true => "PRAGMA journal_mode = WAL",
+        false => "PRAGMA journal_mode = DELETE",
+    };
+    // The change of the journal does not ask the busy handler in all cases.
+    retry_while_busy(options.busy_timeout, || conn.query_row(journal, [], |_| Ok(())))?;
     let synchronous = match options.durability {
         Durability::Full => "FULL",
         Durability::Normal => "NORMAL",

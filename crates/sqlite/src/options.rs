@@ -7,6 +7,9 @@ pub struct Options {
     pub durability: Durability,
     /// How long to wait for another writer before answering `unavailable` (5 seconds).
     pub busy_timeout: Duration,
+    /// Whether to keep a write-ahead log (yes). Without one, for file systems that can not share
+    /// memory, commits are slower and reads wait for the writer.
+    pub wal: bool,
     /// Whether an older or empty file is brought to the current schema (yes).
     pub migrate: bool,
     /// The most pages the file may have; for tests of a full disk.
@@ -18,6 +21,7 @@ impl Default for Options {
         Self {
             durability: Durability::Full,
             busy_timeout: Duration::from_secs(5),
+            wal: true,
             migrate: true,
             max_pages: None,
         }

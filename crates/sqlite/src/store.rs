@@ -56,7 +56,8 @@ impl Store for SqliteStore {
     }
 
     fn reader(&self) -> Result<Option<Box<dyn Source>>> {
-        if self.location.is_memory() {
+        // Without a write-ahead log a reader would keep the writer from committing.
+        if self.location.is_memory() || !self.options.wal {
             return Ok(None);
         }
         let conn = connect::reader(&self.location, &self.options)?;

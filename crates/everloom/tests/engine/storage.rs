@@ -85,6 +85,25 @@ async fn a_batch_shared_with_one_that_does_not_fit_is_answered_alike_and_nothing
 }
 
 #[tokio::test]
+async fn a_file_without_a_write_ahead_log_serves_as_well() {
+    let scratch = Scratch::new();
+    let engine = Engine::options().wal(false).open(scratch.url()).await.unwrap();
+    let id = engine.submit(NewExecution::new("work")).await.unwrap().id();
+    let lease = engine.claim(Claim::new("worker")).await.unwrap().leases.remove(0).lease;
+    engine.complete(&lease, Payload::default()).await.unwrap();
+    assert_eq!(engine.wait(id).await.unwrap().status, Status::Completed);
+    assert!(!scratch.beside("test.db-wal").exists());
+}
+
+#[tokio::test]
+async fn an_old_or_missing_schema_is_refused_when_migrating_is_off() {
+    let scratch = Scratch::new();
+    let error = Engine::options().migrate(false).open(scratch.url()).await.unwrap_err();
+    assert_eq!(error.code(), Code::MigrationNeeded);
+    assert!(!scratch.file.exists());
+}
+
+#[tokio::test]
 async fn the_same_file_opened_twice_is_one_engine() {
     let scratch = Scratch::new();
     let one = scratch.engine().await;
