@@ -361,12 +361,19 @@ impl EventFilter {
                 scan.lane = Some(lane.id);
             }
             if let Some(id) = self.execution {
-                let found = read.find(namespace.id, &[id])?.pop().flatten();
-                scan.row = found.map(|execution| execution.row);
+                scan.row = only_row(read, namespace.id, id)?;
             }
         }
         Ok(Some(scan))
     }
+}
+
+/// The row all events of an execution are about. An id that was given by its submitter may have
+/// had an earlier life under another row; then there is no such row.
+fn only_row(read: &mut dyn Read, namespace: NamespaceId, id: ExecutionId) -> Result<Option<RowId>> {
+    let Some(execution) = read.find(namespace, &[id])?.pop().flatten() else { return Ok(None) };
+    let given = read.fingerprint(execution.row)?.is_some();
+    Ok((!given).then_some(execution.row))
 }
 
 #[cfg(test)]

@@ -14,8 +14,8 @@ use crate::command::{Command, Context};
 use crate::finish::take_slots;
 use crate::lease::load;
 use crate::model::{
-    Cause, Check, Error, Execution, ExecutionId, LaneMode, LeaseLost, LeaseToken, Namespace, Ready,
-    Result, State, Status, default_name, duration_ms, option_duration_ms,
+    Cause, Check, Epoch, Error, Execution, ExecutionId, LaneMode, LeaseLost, LeaseToken, Limits,
+    Namespace, Ready, Result, State, Status, default_name, duration_ms, option_duration_ms,
 };
 use crate::store::Tx;
 
@@ -152,6 +152,21 @@ impl ClaimExecution {
     }
 }
 
+/// Whether an active execution's attempt was worked on before its present lease.
+fn continues(tx: &mut dyn Tx, execution: &Execution) -> Result<bool> {
+    let mut after = Epoch::default();
+    loop {
+        let page = tx.past_leases(execution.row, after, Limits::PAGE)?;
+        if page.iter().any(|past| past.attempt == execution.attempt) {
+            return Ok(true);
+        }
+        match page.last().filter(|_| page.len() == Limits::PAGE) {
+            Some(last) => after = last.epoch,
+            None => return Ok(false),
+        }
+    }
+}
+
 /// Turns a grant into a lease. Repeating it returns the same lease.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -199,9 +214,7 @@ impl Command for RedeemGrant {
                     && lease.worker == self.worker
                     && cx.now < lease.until =>
             {
-                tx.past_leases(execution.row, crate::Epoch(0), 1)?
-                    .first()
-                    .is_some_and(|past| past.attempt == execution.attempt)
+                continues(tx, &execution)?
             }
             _ => return lost(LeaseLost::Superseded),
         };

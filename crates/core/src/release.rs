@@ -58,6 +58,7 @@ impl Command for Release {
         if acknowledge(tx, cx, &mut execution)? {
             return Ok(ReleaseOutcome::Cancelled);
         }
+        execution.reclaims = 0;
         let end = LeaseEnd::Released { reason: self.reason.clone() };
         let data = self.reason.as_ref().map(|reason| json!({ "reason": reason }));
         let event = (EventKind::Released, data);

@@ -57,8 +57,7 @@ impl Command for Replay {
             ));
         }
         let data = json!({ "ended": end.outcome, "run": execution.run + 1 });
-        let allowed = execution.deadline_at.map(|at| at.since(execution.created_at));
-        execution.deadline_at = allowed.map(|allowed| cx.now + allowed);
+        execution.deadline_at = execution.policy.deadline.map(|allowed| cx.now + allowed);
         execution.retries = 0;
         execution.reclaims = 0;
         execution.run += 1;

@@ -333,7 +333,8 @@ pub struct EventScan {
     pub kinds: Vec<EventKind>,
     /// About this execution.
     pub execution: Option<ExecutionId>,
-    /// The row of that execution, when it still exists: a store uses its index.
+    /// The row all events about that execution name, when there is just one: a store uses its
+    /// index.
     pub row: Option<RowId>,
     /// About this lane.
     pub lane: Option<LaneId>,

@@ -575,7 +575,7 @@ fn create(
 ) -> Result<Submission> {
     let lane = lane::used(tx, namespace.id, lane_name(item))?;
     let route = route(tx, namespace.id, item)?;
-    let policy = resolve_policy(item, &lane, namespace);
+    let policy = resolve_policy(item, &lane, namespace, cx.now);
     let inherited = lane.defaults.priority.or(namespace.defaults.priority);
     let start_at = item.delay.map(|delay| cx.now + delay).or(item.start_at);
     let row = tx.new_row()?;
@@ -595,7 +595,7 @@ fn create(
         },
         since: cx.now,
         held: item.hold,
-        deadline_at: item.deadline_at.or_else(|| policy.deadline.map(|after| cx.now + after)),
+        deadline_at: policy.deadline.map(|allowed| cx.now + allowed),
         created_at: cx.now,
         started_at: None,
         epoch: Epoch(0),
@@ -632,8 +632,17 @@ fn route(tx: &mut dyn Tx, namespace: NamespaceId, item: &NewExecution) -> Result
     }
 }
 
-fn resolve_policy(item: &NewExecution, lane: &Lane, namespace: &Namespace) -> Arc<Policy> {
+/// The policy to freeze. A deadline becomes the time allowed, which a replay has again.
+fn resolve_policy(
+    item: &NewExecution,
+    lane: &Lane,
+    namespace: &Namespace,
+    now: Timestamp,
+) -> Arc<Policy> {
     let mut policy = item.policy.clone();
+    if let Some(deadline_at) = item.deadline_at {
+        policy.deadline = Some(deadline_at.since(now));
+    }
     policy.fill(&lane.defaults.policy);
     policy.fill(&namespace.defaults.policy);
     Arc::new(policy)

@@ -1,0 +1,304 @@
+use std::fmt::Debug;
+
+use everloom_core::*;
+use serde_json::json;
+
+use super::{CAPABILITIES, KINDS, LANES, POPULATION, WORKERS, Walk};
+use crate::fixtures::*;
+
+/// How often one execution is replayed.
+const MAX_REPLAYS: u32 = 4;
+
+/// How many leases and grants are remembered for late calls.
+const MEMORY: usize = 40;
+
+impl Walk<'_> {
+    /// Does one thing: a single command, or a moment that passes.
+    pub(super) fn act(&mut self) {
+        if self.seen.len() < POPULATION {
+            return self.submit();
+        }
+        match self.random.below(100) {
+            0..=4 => self.submit(),
+            5..=19 => self.claim(),
+            20..=29 => self.claim_by_id(),
+            30..=36 => self.redeem(),
+            37..=64 => self.call_as_worker(),
+            65..=83 => self.operate(),
+            84..=86 => self.change_lane(),
+            87..=89 => self.change_worker(),
+            _ => self.let_time_pass(),
+        }
+    }
+
+    fn apply<C: Command + Debug>(&mut self, command: C) -> Option<C::Output> {
+        self.deed = format!("{command:?}");
+        match self.lab.apply(command) {
+            Ok(output) => Some(output),
+            Err(error) => {
+                assert_ne!(error.code(), Code::Internal, "{error}");
+                self.deed = format!("{}, refused: {error}", self.deed);
+                None
+            }
+        }
+    }
+
+    fn any(&mut self) -> ExecutionId {
+        let index = self.random.index(self.seen.len());
+        *self.seen.keys().nth(index).expect("there are executions")
+    }
+
+    fn any_in(&mut self, wanted: impl Fn(Status) -> bool) -> ExecutionId {
+        let fit: Vec<_> =
+            self.seen.values().filter(|view| wanted(view.status)).map(|view| view.id).collect();
+        match fit.is_empty() {
+            true => self.any(),
+            false => self.random.one_of(&fit),
+        }
+    }
+
+    fn submit(&mut self) {
+        let random = &mut self.random;
+        let mut new = NewExecution::new(random.one_of(&KINDS))
+            .lane(random.one_of(&LANES))
+            .priority(random.one_of(&[0, 1000, 9000]));
+        if random.percent(30) {
+            new.capabilities = random.some_of(&CAPABILITIES);
+        }
+        if random.percent(30) {
+            new = new.delay(secs(random.below(40)));
+        }
+        if random.percent(30) {
+            new = new.deadline_at(self.lab.now() + secs(1 + random.below(120)));
+        }
+        if random.percent(10) {
+            new = new.hold();
+        }
+        if random.percent(20) {
+            new = new.key(format!("key-{}", random.below(20)));
+        }
+        if random.percent(20) {
+            new = new.id(id(u32::try_from(random.below(60)).unwrap_or(0)));
+        }
+        new.policy = policy(json!({
+            "max_reclaims": random.below(3),
+            "max_replays": MAX_REPLAYS,
+            "retry": { "max_retries": random.below(3) },
+        }));
+        new.policy.attempt_timeout = random.percent(30).then(|| secs(1 + random.below(40)));
+        self.apply(submit([new]));
+    }
+
+    fn claim(&mut self) {
+        let random = &mut self.random;
+        let mut lanes = random.some_of(&LANES);
+        if random.percent(50) {
+            lanes.reverse();
+        }
+        let claim = Claim {
+            lanes,
+            kinds: random.some_of(&KINDS),
+            capabilities: random.some_of(&CAPABILITIES),
+            max: 1 + random.index(3),
+            lease_ttl: secs(1 + random.below(40)),
+            reserve: random.percent(30).then(|| secs(1 + random.below(20))),
+            ..Claim::new(random.one_of(&WORKERS))
+        };
+        let (kinds, capabilities) = (claim.kinds.clone(), claim.capabilities.clone());
+        let Some(claimed) = self.apply(claim) else { return };
+        for lease in &claimed.leases {
+            assert!(kinds.is_empty() || kinds.contains(&lease.kind));
+            let needed = &self.seen[&lease.id()].capabilities;
+            assert!(needed.iter().all(|token| capabilities.contains(token)));
+        }
+        self.leases.extend(claimed.leases);
+        self.grants.extend(claimed.grants);
+        self.forget();
+    }
+
+    fn claim_by_id(&mut self) {
+        // Work to be resumed is rare, and much can happen to it.
+        let wanted = self.random.one_of(&[Status::Resumable, Status::Waiting]);
+        let id = self.any_in(|status| status == wanted);
+        let random = &mut self.random;
+        let claim = ClaimExecution {
+            capabilities: CAPABILITIES.map(str::to_owned).into(),
+            lease_ttl: secs(1 + random.below(40)),
+            reserve: random.percent(50).then(|| secs(1 + random.below(20))),
+            ..by_id(id, random.one_of(&WORKERS))
+        };
+        match self.apply(claim) {
+            Some(ClaimedExecution::Leased(lease)) => self.leases.push(*lease),
+            Some(ClaimedExecution::Granted(grant)) => self.grants.push(grant),
+            Some(ClaimedExecution::Refused { .. }) | None => {}
+        }
+        self.forget();
+    }
+
+    fn forget(&mut self) {
+        self.leases.drain(..self.leases.len().saturating_sub(MEMORY));
+        self.grants.drain(..self.grants.len().saturating_sub(MEMORY));
+    }
+
+    fn redeem(&mut self) {
+        if self.grants.is_empty() {
+            return self.claim_by_id();
+        }
+        let index = self.random.index(self.grants.len());
+        let granted = self.grants[index].clone();
+        if let Some(lease) = self.apply(redeem(&granted)) {
+            self.leases.push(lease);
+            self.forget();
+        }
+    }
+
+    fn call_as_worker(&mut self) {
+        if self.leases.is_empty() {
+            return self.claim();
+        }
+        if self.random.percent(10) {
+            return self.renew_every_lease();
+        }
+        // The latest ones are the most likely to be held.
+        let count = self.leases.len();
+        let back = self.random.index(count).min(self.random.index(count));
+        let mut lease = self.leases[count - 1 - back].clone();
+        if self.random.percent(5) {
+            lease.lease.secret = Secret::new([9; 16]);
+            self.stale = Some(lease.id());
+        }
+        let current = self.seen.get(&lease.id()).map(|view| view.epoch);
+        if current != Some(lease.lease.epoch) {
+            self.stale = Some(lease.id());
+        }
+        let time = secs(self.random.below(30));
+        match self.random.below(9) {
+            0 => drop(self.apply(renew(&lease))),
+            1 => drop(self.apply(progress(&lease))),
+            2..=3 => drop(self.apply(complete(&lease))),
+            4 => drop(self.apply(retry_after(&lease, secs(0)))),
+            5 => self.fail(&lease),
+            6 => drop(self.apply(delay(&lease, time))),
+            7 => drop(self.apply(delay(&lease, secs(0)))),
+            _ if self.random.percent(70) => drop(self.apply(release(&lease))),
+            _ => drop(self.apply(acknowledge(&lease))),
+        }
+    }
+
+    fn fail(&mut self, lease: &Leased) {
+        use FailureClass::{Infrastructure, Permanent, Timeout, Transient};
+        let class = self.random.one_of(&[Transient, Infrastructure, Timeout, Permanent]);
+        self.apply(fail(lease, failure(class)));
+    }
+
+    /// Presents every lease there ever was on one execution: at most one is held.
+    fn renew_every_lease(&mut self) {
+        let index = self.random.index(self.leases.len());
+        let id = self.leases[index].id();
+        let mut leases: Vec<_> = self
+            .leases
+            .iter()
+            .map(|one| one.lease.clone())
+            .filter(|one| one.execution == id)
+            .collect();
+        leases.sort_by_key(|lease| lease.epoch);
+        leases.dedup();
+        let renew = Renew { namespace: ns(), leases, ttl: None };
+        if let Some(renewed) = self.apply(renew) {
+            let held = |renewal: &&Renewal| matches!(renewal, Renewal::Renewed { .. });
+            let holders = renewed.leases.iter().filter(held).count();
+            assert!(holders <= 1, "{id} has {holders} owners");
+        }
+    }
+
+    fn operate(&mut self) {
+        let owned = |status| matches!(status, Status::Active | Status::Granted);
+        match self.random.below(20) {
+            0..=2 => {
+                let id = self.any_in(|status| !status.is_terminal());
+                let grace = secs(self.random.below(30));
+                self.apply(Cancel { grace, ..Cancel::new(id) });
+            }
+            3 => {
+                let id = self.any();
+                self.apply(force_cancel(id));
+            }
+            4..=6 => {
+                let id = self.any_in(owned);
+                self.apply(RevokeLease::new(id));
+            }
+            7..=9 => {
+                let id = self.any_in(|status| status == Status::Granted);
+                self.apply(hold(id));
+            }
+            10 => {
+                let id = self.any();
+                self.apply(hold(id));
+            }
+            11..=12 => {
+                let held: Vec<_> =
+                    self.seen.values().filter(|view| view.held).map(|view| view.id).collect();
+                let id = if held.is_empty() { self.any() } else { self.random.one_of(&held) };
+                self.apply(unhold(id));
+            }
+            13 => {
+                let id = self.any();
+                let priority = self.random.one_of(&[0, 1000, 9000]);
+                self.apply(prioritise(id, priority));
+            }
+            14..=17 => {
+                let id = self.any_in(Status::is_terminal);
+                // What can not be replayed any more makes room for something new.
+                match self.seen[&id].run > MAX_REPLAYS {
+                    true => drop(self.apply(delete(id))),
+                    false => drop(self.apply(replay(id))),
+                }
+            }
+            18 => {
+                let id = self.any();
+                let tag = self.random.one_of(&[None, Some("1"), Some("2")]);
+                self.apply(set_tags(id, [("a", tag)]));
+            }
+            _ => {
+                let id = self.any_in(Status::is_terminal);
+                self.apply(delete(id));
+            }
+        }
+    }
+
+    fn change_lane(&mut self) {
+        let lane = self.random.one_of(&LANES);
+        match self.random.below(8) {
+            0 => drop(self.apply(pause(lane))),
+            1 => drop(self.apply(drain(lane))),
+            2..=5 => drop(self.apply(resume(lane))),
+            6 => drop(self.apply(put_lane(lane, Defaults::default()))),
+            _ => {
+                let max = 2 + u32::try_from(self.random.below(6)).unwrap_or(0);
+                self.apply(cap(lane, max));
+            }
+        }
+    }
+
+    fn change_worker(&mut self) {
+        let id = self.any_in(|status| status == Status::Granted);
+        let owner = self.seen[&id].worker.clone();
+        let worker = owner.as_deref().unwrap_or(WORKERS[0]);
+        match self.random.below(4) {
+            0 => drop(self.apply(heartbeat(worker))),
+            1 => drop(self.apply(mark_dead(worker))),
+            _ => drop(self.apply(RegisterWorker::new("pool", worker))),
+        }
+    }
+
+    fn let_time_pass(&mut self) {
+        if self.random.percent(3) {
+            self.deed = "reopen".into();
+            self.lab.reopen();
+            return;
+        }
+        let longest = self.random.one_of(&[1000, 10_000, 60_000]);
+        self.lab.pass(ms(self.random.below(longest)));
+        self.apply(Tick::default());
+    }
+}

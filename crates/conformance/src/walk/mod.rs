@@ -1,0 +1,116 @@
+//! A seeded random walk through everything that can be done to a few executions.
+
+mod act;
+mod check;
+mod random;
+
+use std::collections::{BTreeMap, HashSet};
+
+use everloom_core::*;
+
+use crate::Lab;
+use crate::fixtures::*;
+use check::Seen;
+use random::Random;
+
+const LANES: [&str; 3] = ["default", "a", "b"];
+const KINDS: [&str; 3] = ["mail", "render", "report"];
+const CAPABILITIES: [&str; 2] = ["gpu", "eu"];
+const WORKERS: [&str; 4] = ["w0", "w1", "w2", "w3"];
+
+/// How many executions there are at a time.
+const POPULATION: usize = 30;
+
+/// A walk under way.
+pub(crate) struct Walk<'a> {
+    lab: &'a mut Lab,
+    random: Random,
+    seed: u64,
+    steps: usize,
+    /// What was done last, for when it turns out to be wrong.
+    deed: String,
+    /// The execution whose lease was presented last, if that lease is not the current one.
+    stale: Option<ExecutionId>,
+    leases: Vec<Leased>,
+    grants: Vec<Granted>,
+    seen: Seen,
+    cursor: From,
+    terminal_events: BTreeMap<ExecutionId, u32>,
+    taken: HashSet<Transition>,
+}
+
+impl Drop for Walk<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let Self { seed, steps, deed, .. } = self;
+            eprintln!("step {steps} went wrong: {deed}\nrepeat it with EVERLOOM_SEED={seed}");
+        }
+    }
+}
+
+impl<'a> Walk<'a> {
+    pub(crate) fn new(lab: &'a mut Lab, seed: u64) -> Self {
+        for lane in LANES {
+            lab.ok(put_lane(lane, Defaults::default()));
+        }
+        let now = lab.see(ReadEvents { from: From::Now, ..ReadEvents::default() });
+        Self {
+            lab,
+            random: Random::new(seed),
+            seed,
+            steps: 0,
+            deed: String::new(),
+            stale: None,
+            leases: vec![],
+            grants: vec![],
+            seen: Seen::new(),
+            cursor: From::After(now.next),
+            terminal_events: BTreeMap::new(),
+            taken: HashSet::new(),
+        }
+    }
+
+    pub(crate) fn take_steps(&mut self, steps: usize) {
+        for _ in 0..steps {
+            self.steps += 1;
+            self.stale = None;
+            self.act();
+            self.check();
+        }
+    }
+
+    pub(crate) fn take_steps_until_every_transition_was_taken(&mut self, most: usize) {
+        while self.steps < most && !self.missing().is_empty() {
+            self.take_steps(100);
+        }
+        eprintln!("STEPS {}", self.steps);
+        let missing: Vec<_> = self.missing().iter().map(ToString::to_string).collect();
+        assert!(missing.is_empty(), "never taken: {}", missing.join(", "));
+    }
+
+    fn missing(&self) -> Vec<&'static Transition> {
+        TRANSITIONS.iter().filter(|edge| !self.taken.contains(edge)).collect()
+    }
+
+    /// Lets the clock end what it can and cancels the rest: nothing may be left open.
+    pub(crate) fn end_everything(&mut self) {
+        for lane in LANES {
+            self.lab.ok(resume(lane));
+            self.lab.ok(put_lane(lane, Defaults::default()));
+        }
+        // Leases run out first, and the waits that follow from that second.
+        self.lab.advance(hours(1));
+        self.lab.advance(hours(1));
+        let timed = |view: &ExecutionView| {
+            matches!(view.status, Status::Active | Status::Granted | Status::Delayed)
+        };
+        let left = self.lab.list(ListExecutions::default());
+        assert!(!left.iter().any(timed), "something sticks");
+        for view in left.iter().filter(|view| !view.status.is_terminal()) {
+            self.lab.ok(Cancel::new(view.id));
+        }
+        assert_eq!(self.lab.counts().open(), 0);
+        self.lab.advance(days(30));
+        assert_eq!(self.lab.counts().total(), 0, "retention left something");
+    }
+}
