@@ -13,6 +13,19 @@ use crate::model::{
 use crate::registry;
 use crate::store::{Count, Read, StoreInfo};
 
+/// Cuts a page off rows of which one more was read than the page holds, and says where the next
+/// page begins, if there is one.
+pub(crate) fn cut<T, K>(
+    mut rows: Vec<T>,
+    limit: usize,
+    key: impl FnOnce(&T) -> K,
+) -> (Vec<T>, Option<K>) {
+    let more = rows.len() > limit;
+    rows.truncate(limit);
+    let next = rows.last().filter(|_| more).map(key);
+    (rows, next)
+}
+
 /// Lists the lanes of a namespace by name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -73,9 +86,8 @@ impl Query for ListLanes {
         let Some(namespace) = read.namespace(&self.namespace)? else {
             return Ok(LanePage { lanes: vec![], next: None });
         };
-        let mut rows = read.lanes(namespace.id, self.after.as_deref(), self.limit + 1)?;
-        let more = rows.len() > self.limit;
-        rows.truncate(self.limit);
+        let rows = read.lanes(namespace.id, self.after.as_deref(), self.limit + 1)?;
+        let (rows, next) = cut(rows, self.limit, |row| row.name.clone());
         let mut lanes = Vec::with_capacity(rows.len());
         for row in rows {
             let counts = read.counts(namespace.id, Some(row.id))?;
@@ -93,7 +105,6 @@ impl Query for ListLanes {
                 counts,
             });
         }
-        let next = lanes.last().filter(|_| more).map(|lane| lane.lane.clone());
         Ok(LanePage { lanes, next })
     }
 }
@@ -137,10 +148,8 @@ impl Query for ListNamespaces {
         let mut check = Check::default();
         check.page("limit", self.limit);
         check.finish()?;
-        let mut rows = read.namespaces(self.after.as_deref(), self.limit + 1)?;
-        let more = rows.len() > self.limit;
-        rows.truncate(self.limit);
-        let next = rows.last().filter(|_| more).map(|row| row.name.clone());
+        let rows = read.namespaces(self.after.as_deref(), self.limit + 1)?;
+        let (rows, next) = cut(rows, self.limit, |row| row.name.clone());
         let view = |row: &std::sync::Arc<crate::Namespace>| NamespaceView {
             namespace: row.name.clone(),
             defaults: row.defaults.clone(),
@@ -236,9 +245,7 @@ impl Query for ListAttempts {
                 end: None,
             });
         }
-        let more = attempts.len() > self.limit;
-        attempts.truncate(self.limit);
-        let next = attempts.last().filter(|_| more).map(|last| last.epoch);
+        let (attempts, next) = cut(attempts, self.limit, |attempt| attempt.epoch);
         Ok(AttemptPage { attempts, next })
     }
 }

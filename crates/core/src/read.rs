@@ -6,9 +6,8 @@ use crate::command::{Context, Query};
 use crate::event::default_page;
 use crate::lease::load;
 use crate::model::{
-    Axes, CancelRequest, Check, End, Epoch, Error, Execution, ExecutionId, Limits, NamespaceId,
-    Payload, Policy, Progress, Result, RouteId, RowId, State, Status, Tags, Timestamp,
-    default_name,
+    Axes, CancelRequest, Check, End, Epoch, Error, Execution, ExecutionId, Limits, Payload, Policy,
+    Progress, Result, RowId, State, Status, Tags, Timestamp, default_name,
 };
 use crate::store::{Count, ListScan, Read};
 
@@ -338,7 +337,7 @@ impl ListExecutions {
             None => None,
         };
         let routes = match &self.kind {
-            Some(kind) => match routes_of(read, namespace.id, kind)? {
+            Some(kind) => match read.routes(namespace.id)?.of_kind(kind) {
                 routes if routes.is_empty() => return Ok(None),
                 routes => Some(routes),
             },
@@ -358,10 +357,6 @@ impl ListExecutions {
             text: self.text.clone(),
         }))
     }
-}
-
-fn routes_of(read: &mut dyn Read, namespace: NamespaceId, kind: &str) -> Result<Vec<RouteId>> {
-    Ok(read.routes(namespace)?.of_kind(kind))
 }
 
 /// Counts the executions of a namespace, or of one lane, by state.

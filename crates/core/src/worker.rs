@@ -15,6 +15,7 @@ use crate::model::{
     WorkerRow, default_name, duration_ms,
 };
 use crate::namespace;
+use crate::overview::cut;
 use crate::store::{Read, Tx};
 
 /// Makes a worker process known. Registering again means that the process began anew: what it
@@ -345,13 +346,11 @@ impl Query for ListWorkers {
         let mut check = Check::default();
         check.page("limit", self.limit);
         check.finish()?;
-        let mut rows = match read.namespace(&self.namespace)? {
+        let rows = match read.namespace(&self.namespace)? {
             Some(namespace) => read.workers(namespace.id, self.after.as_deref(), self.limit + 1)?,
             None => vec![],
         };
-        let more = rows.len() > self.limit;
-        rows.truncate(self.limit);
-        let next = rows.last().filter(|_| more).map(|row| row.instance.clone());
+        let (rows, next) = cut(rows, self.limit, |row| row.instance.clone());
         let workers = rows.into_iter().map(|row| view(row, cx.now)).collect();
         Ok(WorkerPage { workers, next })
     }
@@ -438,24 +437,18 @@ impl Query for ListExpiredLeases {
         let after = self.after.map(|cursor| (cursor.expired_at, cursor.execution));
         let as_of = self.as_of.unwrap_or(cx.now);
         let rows = read.expired_leases(namespace.id, as_of, after, self.limit + 1)?;
-        let more = rows.len() > self.limit;
-        let leases: Vec<_> = rows
-            .into_iter()
-            .take(self.limit)
-            .filter_map(|execution| match execution.state {
-                State::Active(lease) => Some(ExpiredLease {
-                    execution: execution.id,
-                    epoch: execution.epoch,
-                    attempt: execution.attempt,
-                    worker: lease.worker,
-                    expired_at: lease.until,
-                }),
-                _ => None,
-            })
-            .collect();
-        let next = leases.last().filter(|_| more).map(|last| ExpiredLeaseCursor {
-            expired_at: last.expired_at,
-            execution: last.execution,
+        let expired = rows.into_iter().filter_map(|execution| match execution.state {
+            State::Active(lease) => Some(ExpiredLease {
+                execution: execution.id,
+                epoch: execution.epoch,
+                attempt: execution.attempt,
+                worker: lease.worker,
+                expired_at: lease.until,
+            }),
+            _ => None,
+        });
+        let (leases, next) = cut(expired.collect(), self.limit, |last: &ExpiredLease| {
+            ExpiredLeaseCursor { expired_at: last.expired_at, execution: last.execution }
         });
         Ok(ExpiredLeasePage { leases, next })
     }

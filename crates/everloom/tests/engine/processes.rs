@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use crate::common::{Scratch, another_process, count, text, until};
 use everloom::{
-    Claim, Engine, EventFilter, EventKind, From, LeaseEnd, Limits, ListExecutions, NewExecution,
-    Payload, ReadEvents, RegisterWorker, Status,
+    Claim, Cursor, Engine, EventFilter, EventKind, From, LeaseEnd, Limits, ListExecutions,
+    NewExecution, Payload, ReadEvents, RegisterWorker, Status,
 };
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -110,6 +110,7 @@ async fn two_processes_complete_everything_once_while_one_is_killed_again_and_ag
     let ledgers = [scratch.beside("lasting.ledger"), scratch.beside("mortal.ledger")];
     engine.register_worker(RegisterWorker::new("pool", "lasting")).await.unwrap();
     let stop = Arc::new(AtomicBool::new(false));
+    let follower = tokio::spawn(follow_completions(engine.clone()));
     let ledger = Ledger::open(text(&ledgers[0]));
     let worker = tokio::spawn(work(engine.clone(), "lasting", ledger, Some(Arc::clone(&stop))));
 
@@ -139,12 +140,33 @@ async fn two_processes_complete_everything_once_while_one_is_killed_again_and_ag
     stop.store(true, Ordering::Release);
     worker.await.unwrap();
 
+    let followed = follower.await.unwrap();
+    assert!(followed.is_sorted_by(|a, b| a < b), "the follower saw an event twice or too late");
     everything_acknowledged_is_there(&engine, &ledgers).await;
     each_ran_again_only_where_its_worker_was_killed(&engine).await;
     engine.close(Duration::from_secs(5)).await;
     let file = rusqlite::Connection::open(&scratch.file).unwrap();
     let verdict: String = file.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
     assert_eq!(verdict, "ok");
+}
+
+/// The cursors of all completions, seen live from both processes; the follower itself starts over
+/// from its cursor now and then, as after a restart.
+async fn follow_completions(engine: Engine) -> Vec<Cursor> {
+    let mut seen = Vec::new();
+    let mut from = From::Oldest;
+    while seen.len() < 2 * SHARE {
+        let filter = EventFilter { kinds: vec![EventKind::Completed], ..EventFilter::default() };
+        let mut events = engine.subscribe(filter, from).await.unwrap();
+        while seen.len() < 2 * SHARE {
+            seen.push(events.next().await.unwrap().unwrap().cursor);
+            if seen.len() % 700 == 0 {
+                break;
+            }
+        }
+        from = From::After(events.cursor());
+    }
+    seen
 }
 
 async fn everything_acknowledged_is_there(engine: &Engine, ledgers: &[std::path::PathBuf]) {

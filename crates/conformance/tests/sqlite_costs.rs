@@ -1,0 +1,139 @@
+//! What commands cost on SQLite, counted in steps of its virtual machine instead of time.
+
+use everloom_core::{Call, ExecutionId, Seed};
+use everloom_core::{
+    Cancel, Claim, Claimed, Clock, Command, Complete, Delay, Fail, Failure, Hold, LeaseToken,
+    NewExecution, Payload, RegisterWorker, Renew, Replay, Settings, Submission, Submit, Tick,
+    Timestamp, Unhold, run_batch,
+};
+use everloom_sqlite::{Counters, Location, Options, SqliteStore};
+use std::time::Duration;
+
+struct Stopped;
+
+impl Clock for Stopped {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(1_900_000_000_000)
+    }
+}
+
+struct Counted(SqliteStore);
+
+impl Counted {
+    fn new() -> Self {
+        let location = Location::parse(":memory:").unwrap();
+        Self(SqliteStore::open(&location, &Options::default()).unwrap())
+    }
+
+    fn apply<C: Command>(&mut self, command: C) -> C::Output {
+        let mut call = Call::new(command, Seed::random());
+        run_batch(&mut self.0, &mut [&mut call], &Settings::default(), &Stopped);
+        call.into_answer().unwrap()
+    }
+
+    fn submit(&mut self, executions: Vec<NewExecution>) -> Vec<ExecutionId> {
+        let mut ids = Vec::new();
+        for batch in executions.chunks(1000) {
+            let namespace = "default".into();
+            let submitted = self.apply(Submit { namespace, executions: batch.to_vec() });
+            ids.extend(submitted.executions.iter().map(Submission::id));
+        }
+        ids
+    }
+
+    fn claim(&mut self, kinds: &[&str], max: usize) -> Claimed {
+        let kinds = kinds.iter().map(ToString::to_string).collect();
+        self.apply(Claim { kinds, max, ..Claim::new("worker") })
+    }
+
+    fn counters(&self) -> Counters {
+        self.0.statement_counters()
+    }
+
+    /// Steps of twenty claims of one execution each, after a first one.
+    fn claim_steps(&mut self, kinds: &[&str]) -> u64 {
+        assert_eq!(self.claim(kinds, 1).leases.len(), 1);
+        let before = self.counters().vm_steps;
+        for _ in 0..20 {
+            assert_eq!(self.claim(kinds, 1).leases.len(), 1);
+        }
+        self.counters().vm_steps - before
+    }
+}
+
+fn work(kind: &str) -> NewExecution {
+    NewExecution::new(kind)
+}
+
+#[test]
+fn ten_thousand_better_executions_a_worker_can_not_do_add_hardly_a_step_to_its_claims() {
+    let mut alone = Counted::new();
+    alone.submit(vec![work("mine"); 30]);
+    let alone = alone.claim_steps(&["mine"]);
+
+    for other in [work("other"), work("mine").capability("gpu")] {
+        let mut crowded = Counted::new();
+        crowded.submit(vec![other.priority(9000); 10_000]);
+        crowded.submit(vec![work("mine"); 30]);
+        let crowded = crowded.claim_steps(&["mine"]);
+        assert!(2 * crowded <= 3 * alone, "{crowded} steps instead of {alone}");
+    }
+}
+
+#[test]
+fn a_claim_takes_at_most_twice_the_steps_with_a_thousand_routes_that_it_takes_with_one() {
+    let mut one = Counted::new();
+    one.submit(vec![work("kind"); 30]);
+    let one = one.claim_steps(&[]);
+
+    let mut thousand = Counted::new();
+    thousand.submit((0..3000).map(|number| work(&format!("kind-{}", number % 1000))).collect());
+    thousand.submit(vec![work("kind-999"); 30]);
+    let all_served = thousand.claim_steps(&[]);
+    let one_served = thousand.claim_steps(&["kind-999"]);
+    assert!(all_served <= 2 * one, "{all_served} steps instead of {one}");
+    assert!(one_served <= 2 * one, "{one_served} steps instead of {one}");
+}
+
+#[test]
+fn no_command_has_a_statement_prepared_again() {
+    let mut store = Counted::new();
+    let namespace = || "default".to_owned();
+    store.apply(RegisterWorker::new("pool", "worker"));
+    let mut renewed: Vec<LeaseToken> = Vec::new();
+    for round in 0..60 {
+        let ids = store.submit(
+            (0..8)
+                .map(|n| work("kind").key(format!("{round}-{n}")).tag("n", n.to_string()))
+                .collect(),
+        );
+        let leases: Vec<_> = store.claim(&[], 6).leases.into_iter().map(|one| one.lease).collect();
+        renewed.push(leases[0].clone());
+        store.apply(Renew { namespace: namespace(), leases: renewed.clone(), ttl: None });
+        let result = Payload::bytes("result");
+        let lease = leases[1].clone();
+        store.apply(Complete { namespace: namespace(), lease: lease.clone(), result });
+        store.apply(Replay { namespace: namespace(), execution: lease.execution });
+        store.apply(Fail {
+            namespace: namespace(),
+            lease: leases[2].clone(),
+            failure: Failure::transient("later"),
+            retry_after: None,
+        });
+        store.apply(Delay {
+            namespace: namespace(),
+            lease: leases[3].clone(),
+            until: None,
+            duration: Some(Duration::ZERO),
+        });
+        store.apply(Cancel { force: true, ..Cancel::new(leases[4].execution) });
+        if round % 2 == 0 {
+            store.apply(Hold { namespace: namespace(), execution: ids[7] });
+            store.apply(Unhold { namespace: namespace(), execution: ids[7] });
+        }
+        store.apply(Tick::default());
+    }
+    let counters = store.counters();
+    assert!(counters.vm_steps > 0);
+    assert_eq!(counters.reprepares, 0);
+}
