@@ -250,7 +250,7 @@ pub struct ListExecutions {
     /// Submitted before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_before: Option<Timestamp>,
-    /// Whose end has this text in its message, in any case.
+    /// Whose end has this text in its message; ASCII letters match in any case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
     /// Read on from here.

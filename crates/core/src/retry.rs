@@ -1,5 +1,6 @@
 //! Whether a failed attempt is tried again, and when: one pure decision.
 
+use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -40,14 +41,15 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A failure that may pass by itself.
-    pub fn transient(message: impl Into<String>) -> Self {
-        Self { message: message.into(), ..Self::default() }
+    /// A failure that may pass by itself. The message may be any text: what a message must not
+    /// have is replaced or cut off.
+    pub fn transient(message: impl fmt::Display) -> Self {
+        Self { message: fitting(&message.to_string()), ..Self::default() }
     }
 
-    /// A failure that will not pass.
-    pub fn permanent(message: impl Into<String>) -> Self {
-        Self { class: FailureClass::Permanent, message: message.into(), ..Self::default() }
+    /// A failure that will not pass. The message may be any text, as for [`Failure::transient`].
+    pub fn permanent(message: impl fmt::Display) -> Self {
+        Self { class: FailureClass::Permanent, ..Self::transient(message) }
     }
 
     pub(crate) fn check(&self, check: &mut Check, limits: &Limits) {
@@ -59,6 +61,14 @@ impl Failure {
             check.bytes("failure.detail", detail.to_string().len(), limits.payload_bytes);
         }
     }
+}
+
+/// The text without line breaks and other control characters, as far as a message may be long.
+fn fitting(text: &str) -> String {
+    let mut message: String =
+        text.chars().map(|one| if one.is_control() { ' ' } else { one }).collect();
+    message.truncate(message.floor_char_boundary(Limits::TEXT));
+    message
 }
 
 /// What becomes of a failed attempt.
@@ -134,6 +144,15 @@ mod tests {
             Verdict::Fail { reason: EndReason::NotRetryable }
         );
         assert!(matches!(verdict(retry, 0, &busy), Verdict::Retry { .. }));
+    }
+
+    #[test]
+    fn any_text_makes_a_message() {
+        let failure = Failure::permanent(format!("first\nsecond {}", "ü".repeat(1000)));
+        assert!(failure.message.starts_with("first second ü"));
+        let mut check = Check::default();
+        failure.check(&mut check, &Limits::default());
+        check.finish().unwrap();
     }
 
     #[test]

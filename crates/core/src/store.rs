@@ -401,7 +401,7 @@ pub struct ListScan {
     pub created_from: Option<Timestamp>,
     /// Submitted before.
     pub created_before: Option<Timestamp>,
-    /// Whose end has this text in its message, in any case.
+    /// Whose end has this text in its message; ASCII letters match in any case.
     pub text: Option<String>,
 }
 

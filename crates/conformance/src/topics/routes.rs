@@ -46,7 +46,7 @@ pub fn order_holds_across_all_the_kinds_a_worker_serves(lab: &mut Lab) {
     let new = |n: usize| {
         let kind = ["a", "b", "c"][n % 3];
         let new = NewExecution::new(kind).priority(i32::try_from(n % 4).unwrap());
-        if n % 2 == 0 { new.capability("x") } else { new }
+        if n.is_multiple_of(2) { new.capability("x") } else { new }
     };
     let ids = lab.submit_all((0..24).map(new));
     let mut order: Vec<_> = (0..24).collect();

@@ -76,7 +76,7 @@ impl Tables {
         limit: usize,
         scan: usize,
     ) -> ListSlice {
-        let text = filter.text.as_ref().map(|text| text.to_lowercase());
+        let text = filter.text.as_ref().map(|text| text.to_ascii_lowercase());
         let from = (filter.namespace, FIRST_ROW);
         let to = (filter.namespace, below.unwrap_or(LAST_ROW));
         let mut executions = Vec::new();
@@ -122,5 +122,7 @@ fn is_listed(execution: &Execution, filter: &ListScan) -> bool {
 /// Whether an execution's end has that lower-case text in its message.
 fn is_about(execution: &Execution, text: Option<&str>) -> bool {
     let message = execution.state.end().and_then(|end| end.message.as_ref());
-    text.is_none_or(|text| message.is_some_and(|message| message.to_lowercase().contains(text)))
+    text.is_none_or(|text| {
+        message.is_some_and(|message| message.to_ascii_lowercase().contains(text))
+    })
 }

@@ -91,7 +91,7 @@ impl<'a> Wanted<'a> {
             filter,
             states: filter.statuses.iter().map(|status| status.code()).collect(),
             routes: filter.routes.as_ref().map(|routes| routes.iter().copied().collect()),
-            text: filter.text.as_ref().map(|text| text.to_lowercase()),
+            text: filter.text.as_ref().map(|text| text.to_ascii_lowercase()),
         }
     }
 
@@ -124,7 +124,7 @@ impl<'a> Wanted<'a> {
         let message = || execution.state.end().and_then(|end| end.message.as_deref());
         self.filter.tags.iter().all(|(key, value)| execution.tags.get(key) == Some(value))
             && self.text.as_ref().is_none_or(|text| {
-                message().is_some_and(|message| message.to_lowercase().contains(text))
+                message().is_some_and(|message| message.to_ascii_lowercase().contains(text))
             })
     }
 }
