@@ -31,7 +31,8 @@ impl Counted {
         call.into_answer().unwrap()
     }
 
-    fn submit(&mut self, executions: Vec<NewExecution>) -> Vec<ExecutionId> {
+    fn submit(&mut self, executions: impl IntoIterator<Item = NewExecution>) -> Vec<ExecutionId> {
+        let executions: Vec<_> = executions.into_iter().collect();
         let mut ids = Vec::new();
         for batch in executions.chunks(1000) {
             let namespace = "default".into();
@@ -87,7 +88,7 @@ fn a_claim_takes_at_most_twice_the_steps_with_a_thousand_routes_that_it_takes_wi
     let one = one.claim_steps(&[]);
 
     let mut thousand = Counted::new();
-    thousand.submit((0..3000).map(|number| work(&format!("kind-{}", number % 1000))).collect());
+    thousand.submit((0..3000).map(|number| work(&format!("kind-{}", number % 1000))));
     thousand.submit(vec![work("kind-999"); 30]);
     let all_served = thousand.claim_steps(&[]);
     let one_served = thousand.claim_steps(&["kind-999"]);
@@ -102,11 +103,8 @@ fn no_command_has_a_statement_prepared_again() {
     store.apply(RegisterWorker::new("pool", "worker"));
     let mut renewed: Vec<LeaseToken> = Vec::new();
     for round in 0..60 {
-        let ids = store.submit(
-            (0..8)
-                .map(|n| work("kind").key(format!("{round}-{n}")).tag("n", n.to_string()))
-                .collect(),
-        );
+        let labelled = |n: u32| work("kind").key(format!("{round}-{n}")).tag("n", n.to_string());
+        let ids = store.submit((0..8).map(labelled));
         let leases: Vec<_> = store.claim(&[], 6).leases.into_iter().map(|one| one.lease).collect();
         renewed.push(leases[0].clone());
         store.apply(Renew { namespace: namespace(), leases: renewed.clone(), ttl: None });

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::cancel::already_terminal;
 use crate::command::{Command, Context};
 use crate::event::{EventKind, log};
-use crate::finish::requeue;
+use crate::finish::leave;
 use crate::lease::load;
 use crate::model::{
     Cause, Code, Error, Execution, ExecutionId, LeaseEnd, Result, State, default_name,
@@ -60,8 +60,7 @@ impl Command for Hold {
             }
             State::Granted(grant) => {
                 let back = grant.back.into();
-                let event = (EventKind::GrantEnded, None);
-                requeue(tx, cx, &mut execution, LeaseEnd::Expired, back, Cause::Hold, event)?;
+                leave(tx, cx, &mut execution, LeaseEnd::WorkerGone, back, Cause::Hold)?;
             }
             State::Waiting | State::Resumable | State::Delayed(_) => {}
         }

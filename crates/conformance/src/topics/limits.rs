@@ -217,7 +217,8 @@ pub fn reasons_and_messages_are_limited(lab: &mut Lab) {
         refuses(lab, stop, code, "reason", &words);
         let report = ReportProgress { message: reason(), ..progress(&lease) };
         refuses(lab, report, code, "message", &words);
-        let broken = fail(&lease, Failure::transient(text.clone()));
+        let message = text.clone();
+        let broken = fail(&lease, Failure { message, ..Failure::transient("") });
         refuses(lab, broken, code, "failure.message", &words);
         let dead = MarkWorkerDead { reason: reason(), ..mark_dead("i") };
         refuses(lab, dead, code, "reason", &words);

@@ -83,7 +83,6 @@ impl<'a> Walk<'a> {
         while self.steps < most && !self.missing().is_empty() {
             self.take_steps(100);
         }
-        eprintln!("STEPS {}", self.steps);
         let missing: Vec<_> = self.missing().iter().map(ToString::to_string).collect();
         assert!(missing.is_empty(), "never taken: {}", missing.join(", "));
     }
