@@ -182,6 +182,7 @@ macro_rules! behaviours {
                 a_cancel_is_forced_after_its_grace
                 renewing_does_not_put_the_grace_off
                 a_cancel_is_done_when_the_lease_ends
+                a_cancel_is_done_when_the_attempt_times_out
                 a_cancel_is_done_when_the_lease_is_revoked
                 a_cancel_is_done_when_the_worker_is_gone
                 a_forced_cancel_does_not_wait
@@ -259,6 +260,7 @@ macro_rules! behaviours {
             deadline {
                 a_deadline_ends_work_in_every_open_state
                 a_deadline_ends_work_that_is_held_or_paused
+                a_claim_passes_over_work_whose_deadline_just_passed
                 a_deadline_ends_work_that_waits_for_its_retry
                 renewing_does_not_put_the_deadline_off
                 a_deadline_may_come_from_the_policy

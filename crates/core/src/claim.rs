@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::clock;
 use crate::command::{Command, Context};
 use crate::event::{EventKind, log};
 use crate::finish::take_slots;
@@ -236,22 +237,48 @@ impl Claim {
         if lane.mode == LaneMode::Paused || room == 0 {
             return Ok(vec![]);
         }
-        let found = tx.claimable(lane.id, served, room)?;
-        if !found.is_empty() {
-            take_slots(tx, lane, u32::try_from(found.len()).unwrap_or(u32::MAX))?;
-        }
-        let mut taken = Vec::with_capacity(found.len());
-        for mut execution in found {
-            let resumed = execution.state == State::Resumable;
-            match self.reserve {
-                Some(reserve) => grant(tx, cx, &mut execution, &self.worker, reserve)?,
-                None => take(tx, cx, &mut execution, &self.worker, self.lease_ttl, Cause::Claim)?,
+        let mut taken = Vec::new();
+        let mut overdue = 0;
+        while taken.len() < room && overdue < OVERDUE {
+            let wanted = room - taken.len();
+            let found = tx.claimable(lane.id, served, wanted)?;
+            let last = found.len() < wanted;
+            for mut execution in found {
+                if execution.deadline_at.is_some_and(|deadline| deadline <= cx.now) {
+                    clock::settle(tx, cx, &mut execution)?;
+                    overdue += 1;
+                } else {
+                    taken.push(self.own(tx, cx, execution, lane)?);
+                }
             }
-            taken.push(Taken { execution, lane: lane.name.clone(), resumed });
+            if last {
+                break;
+            }
+        }
+        if !taken.is_empty() {
+            take_slots(tx, lane, u32::try_from(taken.len()).unwrap_or(u32::MAX))?;
         }
         Ok(taken)
     }
+
+    fn own(
+        &self,
+        tx: &mut dyn Tx,
+        cx: &Context,
+        mut execution: Execution,
+        lane: &Lane,
+    ) -> Result<Taken> {
+        let resumed = execution.state == State::Resumable;
+        match self.reserve {
+            Some(reserve) => grant(tx, cx, &mut execution, &self.worker, reserve)?,
+            None => take(tx, cx, &mut execution, &self.worker, self.lease_ttl, Cause::Claim)?,
+        }
+        Ok(Taken { execution, lane: lane.name.clone(), resumed })
+    }
 }
+
+/// How many executions whose deadline has passed a claim ends on its way; the clock has the rest.
+const OVERDUE: usize = 200;
 
 /// An execution that found its owner.
 pub(crate) struct Taken {

@@ -1,6 +1,7 @@
 //! Stopping work.
 
 use everloom_core::*;
+use serde_json::json;
 
 use crate::Lab;
 use crate::fixtures::*;
@@ -121,6 +122,14 @@ pub fn a_cancel_is_done_when_the_lease_ends(lab: &mut Lab) {
     let cancel = Cancel { grace: hours(1), ..Cancel::new(lease.id()) };
     lab.ok(Cancel { reason: Some("too dear".into()), by: "ann".into(), ..cancel });
     lab.advance(secs(30));
+    is_cancelled_by_ann(lab, lease.id(), false);
+}
+
+pub fn a_cancel_is_done_when_the_attempt_times_out(lab: &mut Lab) {
+    let lease = lab.lease(work().policy(policy(json!({ "attempt_timeout_ms": 5000 }))));
+    let cancel = Cancel { reason: Some("too dear".into()), ..Cancel::new(lease.id()) };
+    lab.ok(Cancel { by: "ann".into(), ..cancel });
+    lab.advance(secs(5));
     is_cancelled_by_ann(lab, lease.id(), false);
 }
 

@@ -36,6 +36,16 @@ pub fn a_deadline_ends_work_that_is_held_or_paused(lab: &mut Lab) {
     assert_eq!((lab.status(held), lab.status(paused)), (Status::Expired, Status::Expired));
 }
 
+pub fn a_claim_passes_over_work_whose_deadline_just_passed(lab: &mut Lab) {
+    let late: Vec<_> = (0..3).map(|_| soon(lab)).collect();
+    let late = lab.submit_all(late);
+    let good = lab.submit(work());
+    // Without a tick: the clock has not seen it yet.
+    lab.pass(secs(10));
+    assert_eq!(lab.claim("w").id(), good);
+    assert!(late.into_iter().all(|id| lab.status(id) == Status::Expired));
+}
+
 pub fn a_deadline_ends_work_that_waits_for_its_retry(lab: &mut Lab) {
     let new = soon(lab);
     let lease = lab.lease(new);

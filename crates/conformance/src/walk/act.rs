@@ -6,6 +6,9 @@ use serde_json::json;
 use super::{CAPABILITIES, KINDS, LANES, POPULATION, WORKERS, Walk};
 use crate::fixtures::*;
 
+const OPEN: [Status; 5] =
+    [Status::Waiting, Status::Resumable, Status::Delayed, Status::Granted, Status::Active];
+
 /// How often one execution is replayed.
 const MAX_REPLAYS: u32 = 4;
 
@@ -68,8 +71,8 @@ impl Walk<'_> {
         if random.percent(30) {
             new = new.delay(secs(random.below(40)));
         }
-        if random.percent(30) {
-            new = new.deadline_at(self.lab.now() + secs(1 + random.below(120)));
+        if random.percent(60) {
+            new = new.deadline_at(self.lab.now() + secs(1 + random.below(90)));
         }
         if random.percent(10) {
             new = new.hold();
@@ -159,10 +162,7 @@ impl Walk<'_> {
         if self.random.percent(10) {
             return self.renew_every_lease();
         }
-        // The latest ones are the most likely to be held.
-        let count = self.leases.len();
-        let back = self.random.index(count).min(self.random.index(count));
-        let mut lease = self.leases[count - 1 - back].clone();
+        let mut lease = self.lease();
         if self.random.percent(5) {
             lease.lease.secret = Secret::new([9; 16]);
             self.stale = Some(lease.id());
@@ -172,17 +172,30 @@ impl Walk<'_> {
             self.stale = Some(lease.id());
         }
         let time = secs(self.random.below(30));
-        match self.random.below(9) {
+        match self.random.below(10) {
             0 => drop(self.apply(renew(&lease))),
             1 => drop(self.apply(progress(&lease))),
             2..=3 => drop(self.apply(complete(&lease))),
             4 => drop(self.apply(retry_after(&lease, secs(0)))),
             5 => self.fail(&lease),
             6 => drop(self.apply(delay(&lease, time))),
-            7 => drop(self.apply(delay(&lease, secs(0)))),
+            7..=8 => drop(self.apply(delay(&lease, secs(0)))),
             _ if self.random.percent(70) => drop(self.apply(release(&lease))),
             _ => drop(self.apply(acknowledge(&lease))),
         }
+    }
+
+    /// A lease that is held, most of the time.
+    fn lease(&mut self) -> Leased {
+        let current = |lease: &&Leased| {
+            self.seen.get(&lease.id()).is_some_and(|view| view.epoch == lease.lease.epoch)
+        };
+        let held: Vec<_> = self.leases.iter().filter(current).collect();
+        let some = match held.is_empty() || self.random.percent(30) {
+            true => self.leases.iter().collect(),
+            false => held,
+        };
+        some[self.random.index(some.len())].clone()
     }
 
     fn fail(&mut self, lease: &Leased) {
@@ -212,10 +225,10 @@ impl Walk<'_> {
     }
 
     fn operate(&mut self) {
-        let owned = |status| matches!(status, Status::Active | Status::Granted);
         match self.random.below(20) {
             0..=2 => {
-                let id = self.any_in(|status| !status.is_terminal());
+                let open = self.random.one_of(&OPEN);
+                let id = self.any_in(|status| status == open);
                 let grace = secs(self.random.below(30));
                 self.apply(Cancel { grace, ..Cancel::new(id) });
             }
@@ -224,18 +237,19 @@ impl Walk<'_> {
                 self.apply(force_cancel(id));
             }
             4..=6 => {
-                let id = self.any_in(owned);
+                let owned = self.random.one_of(&[Status::Active, Status::Granted]);
+                let id = self.any_in(|status| status == owned);
                 self.apply(RevokeLease::new(id));
             }
-            7..=9 => {
+            7..=8 => {
                 let id = self.any_in(|status| status == Status::Granted);
                 self.apply(hold(id));
             }
-            10 => {
+            9 => {
                 let id = self.any();
                 self.apply(hold(id));
             }
-            11..=12 => {
+            10..=12 => {
                 let held: Vec<_> =
                     self.seen.values().filter(|view| view.held).map(|view| view.id).collect();
                 let id = if held.is_empty() { self.any() } else { self.random.one_of(&held) };
@@ -297,8 +311,16 @@ impl Walk<'_> {
             self.lab.reopen();
             return;
         }
-        let longest = self.random.one_of(&[1000, 10_000, 60_000]);
-        self.lab.pass(ms(self.random.below(longest)));
+        let open = self.random.one_of(&OPEN);
+        let id = self.any_in(|status| status == open);
+        let deadline = self.seen[&id].deadline_at.filter(|at| *at > self.lab.now());
+        match deadline {
+            Some(at) if self.random.percent(25) => self.lab.set_clock(at),
+            _ => {
+                let longest = self.random.one_of(&[1000, 10_000, 60_000]);
+                self.lab.pass(ms(self.random.below(longest)));
+            }
+        }
         self.apply(Tick::default());
     }
 }
