@@ -15,7 +15,7 @@ use clap::{Args, Parser, Subcommand};
 
 /// Measures Everloom.
 #[derive(Parser)]
-#[command(name = "everloom-bench", version, about)]
+#[command(name = "everloom-bench", version)]
 struct Cli {
     #[command(subcommand)]
     scenario: Scenario,

@@ -51,7 +51,7 @@ fn text(value: &Value) -> String {
 
 /// A progress bar on stderr.
 pub(crate) fn bar(what: &str, length: u64) -> Result<ProgressBar> {
-    let style = "{msg:32} {bar:40} {pos}/{len} {per_sec}";
+    let style = "{msg:32} {bar:40} {pos}/{len} in {elapsed}";
     let bar = ProgressBar::new(length).with_style(ProgressStyle::with_template(style)?);
     bar.set_message(what.to_owned());
     Ok(bar)

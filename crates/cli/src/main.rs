@@ -2,14 +2,14 @@
 
 mod commands;
 
-use std::io::{IsTerminal, stderr};
+use std::io::stderr;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
 /// A durable execution engine on one SQLite file.
 #[derive(Parser)]
-#[command(name = "everloom", version, about)]
+#[command(name = "everloom", version)]
 struct Cli {
     #[command(subcommand)]
     command: Commands,
@@ -23,10 +23,9 @@ enum Commands {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let colours = stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     tracing_subscriber::fmt()
         .with_writer(stderr)
-        .with_ansi(colours)
+        .with_ansi(false)
         .with_max_level(tracing_subscriber::filter::LevelFilter::WARN)
         .init();
     let done = match Cli::parse().command {

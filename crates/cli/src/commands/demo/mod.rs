@@ -76,7 +76,7 @@ impl Demo {
 
 /// Follows the event log until every execution has ended, with a progress bar.
 async fn watch(engine: &Engine, executions: u64) -> Result<()> {
-    let style = "{bar:40.green} {pos}/{len} ended  {per_sec}  {msg}";
+    let style = "{bar:40.green} {pos}/{len} ended in {elapsed}, {msg}";
     let bar = ProgressBar::new(executions).with_style(ProgressStyle::with_template(style)?);
     let kinds = EventKind::ALL
         .iter()
