@@ -28,26 +28,6 @@ async fn a_batch_is_no_larger_than_its_cap() {
     assert_eq!(bench.probe.begins(), 1 + 3);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_callers_need_far_fewer_transactions_than_commands() {
-    let bench = Bench::start(Options::default());
-    let calls: Vec<_> = (0..64)
-        .map(|caller| {
-            let driver = bench.driver.clone();
-            tokio::spawn(async move {
-                for n in 0..50 {
-                    driver.apply(put(format!("n{caller}-{n}"))).await.unwrap();
-                }
-            })
-        })
-        .collect();
-    for call in calls {
-        call.await.unwrap();
-    }
-    let begins = bench.probe.begins();
-    assert!(begins < 64 * 50 / 4, "{begins} transactions for {} commands", 64 * 50);
-}
-
 #[tokio::test]
 async fn refused_and_panicking_commands_harm_nobody() {
     let bench = Bench::through_writer();
