@@ -19,6 +19,10 @@ struct Cli {
 enum Commands {
     /// Run a few hundred executions on a fresh file, losing a worker on the way
     Demo(commands::demo::Demo),
+    /// Bring a database to the schema this version works with
+    Migrate(commands::migrate::Migrate),
+    /// Look at a database and say what to fix
+    Doctor(commands::doctor::Doctor),
 }
 
 #[tokio::main]
@@ -30,6 +34,8 @@ async fn main() -> ExitCode {
         .init();
     let done = match Cli::parse().command {
         Commands::Demo(demo) => demo.run().await,
+        Commands::Migrate(migrate) => migrate.run().await,
+        Commands::Doctor(doctor) => doctor.run().await,
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,3 +1,5 @@
 //! One file per command.
 
 pub(crate) mod demo;
+pub(crate) mod doctor;
+pub(crate) mod migrate;
