@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::command::{Command, Context, Seed};
 use crate::model::{
-    Code, Error, ExecutionId, Lane, LaneId, LaneMode, Namespace, NamespaceId, Result, Route,
+    Again, Code, Error, ExecutionId, Lane, LaneId, LaneMode, Namespace, NamespaceId, Result, Route,
     RouteId, Settings, Timestamp,
 };
 use crate::recorder::Recorder;
@@ -147,12 +147,18 @@ pub fn run_batch(
     clock: &dyn Clock,
 ) -> Wakes {
     let mut open: Vec<usize> = (0..jobs.len()).collect();
+    let mut conflicts = 0;
     while !open.is_empty() {
         match try_batch(store, jobs, &open, settings, clock) {
             Ok(wakes) => return wakes,
             Err(Fault::Culprit { index, error }) => {
                 jobs[index].refuse(error);
                 open.retain(|other| *other != index);
+            }
+            Err(Fault::Store(error))
+                if error.again() == Some(Again::Conflict) && conflicts < CONFLICTS =>
+            {
+                conflicts += 1;
             }
             Err(Fault::Store(error)) => {
                 for index in open {
@@ -164,6 +170,12 @@ pub fn run_batch(
     }
     Wakes::default()
 }
+
+/// How often commands run again because of other transactions before they are told so.
+const CONFLICTS: usize = 20;
+
+/// How often a store may load what it was asked for. Each round adds rows, so that few suffice.
+const ROUNDS: usize = 50;
 
 /// Why a batch came to nothing.
 enum Fault {
@@ -181,19 +193,42 @@ fn try_batch(
     clock: &dyn Clock,
 ) -> Result<Wakes, Fault> {
     let mut tx = store.begin().map_err(Fault::Store)?;
-    let now = clock.now().max(tx.last_now().map_err(Fault::Store)?);
+    for _ in 0..ROUNDS {
+        let now = tx.now(clock).map_err(Fault::Store)?;
+        let round = run_round(&mut *tx, jobs, open, settings, now);
+        if tx.load_missing().map_err(Fault::Store)? {
+            continue;
+        }
+        let Some(notes) = round? else { return Ok(Wakes::default()) };
+        let wakes = notes.resolve(&mut *tx).map_err(Fault::Store)?;
+        tx.commit(now).map_err(Fault::Store)?;
+        return Ok(wakes);
+    }
+    Err(Fault::Store(Error::bug("the store was asked for more and more rows")))
+}
+
+/// Runs the commands once; nothing if none of them wrote.
+fn run_round(
+    tx: &mut dyn Tx,
+    jobs: &mut [&mut dyn Job],
+    open: &[usize],
+    settings: &Settings,
+    now: Timestamp,
+) -> Result<Option<Notes>, Fault> {
     let mut notes = Notes::default();
     let mut wrote = false;
     for &index in open {
         let job = &mut *jobs[index];
         let cx = Context::new(now, settings, job.seed());
-        let mut recorder = Recorder::new(&mut *tx, &mut notes);
+        let mut recorder = Recorder::new(tx, &mut notes);
         let result = catch_unwind(AssertUnwindSafe(|| job.apply(&mut recorder, &cx)));
         let (writes, latched) = recorder.finish();
         wrote |= writes > 0;
         // The latch is trusted, not the rule: a rule that swallowed an error of the store has
         // answered from what it did not see.
         let refusal = match (latched, result) {
+            // The others go on, so that what they miss is loaded with it.
+            (Some(error), _) if error.again() == Some(Again::Miss) => continue,
             (Some(error), _) if concerns_store(&error) => return Err(Fault::Store(error)),
             (Some(error), _) => return Err(Fault::Culprit { index, error }),
             (None, Ok(Ok(()))) => continue,
@@ -205,12 +240,7 @@ fn try_batch(
         }
         job.refuse(refusal);
     }
-    if !wrote {
-        return Ok(Wakes::default());
-    }
-    let wakes = notes.resolve(&mut *tx).map_err(Fault::Store)?;
-    tx.commit(now).map_err(Fault::Store)?;
-    Ok(wakes)
+    Ok(wrote.then_some(notes))
 }
 
 fn concerns_store(error: &Error) -> bool {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::batch::Notes;
+use crate::batch::{Clock, Notes};
 use crate::chore::{Chore, ChoreKind};
 use crate::claim::free_slots;
 use crate::event::NewEvent;
@@ -91,6 +91,7 @@ macro_rules! forward {
 impl Read for Recorder<'_> {
     forward! { read:
         fn last_now(&mut self) -> Timestamp;
+        fn now(&mut self, clock: &dyn Clock) -> Timestamp;
         fn namespace(&mut self, name: &str) -> Option<Arc<Namespace>>;
         fn namespace_by_id(&mut self, id: NamespaceId) -> Arc<Namespace>;
         fn namespaces(&mut self, after: Option<&str>, limit: usize) -> Vec<Arc<Namespace>>;

@@ -22,6 +22,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::batch::Clock;
 use crate::chore::{Chore, ChoreKind};
 use crate::event::{Event, EventKind, NewEvent};
 use crate::model::{
@@ -46,8 +47,22 @@ pub trait Store: Source {
     /// through this one.
     fn reader(&self) -> Result<Option<Box<dyn Source>>>;
 
+    /// Another place to write the same rows from at the same time; `None` where there can be only
+    /// one writer.
+    fn another(&self) -> Result<Option<Box<dyn Store>>> {
+        Ok(None)
+    }
+
     /// Whether another process has committed since the last time this was asked.
     fn changed_elsewhere(&mut self) -> Result<bool>;
+
+    /// Calls `changed` from now on, on a thread of its own, whenever another process has committed
+    /// or something committed can be seen only now; says whether it will. A store that does not is
+    /// asked with [`Store::changed_elsewhere`].
+    fn listen(&mut self, changed: Arc<dyn Fn() + Send + Sync>) -> Result<bool> {
+        drop(changed);
+        Ok(false)
+    }
 
     /// What it is.
     fn info(&self) -> StoreInfo;
@@ -97,6 +112,12 @@ impl BackupProgress {
 pub trait Read {
     /// The `now` of the last commit.
     fn last_now(&mut self) -> Result<Timestamp>;
+
+    /// The time to go by: never before that of the last commit. A store with a clock of its own
+    /// tells that one's time instead of the given one's, so that all who share it agree.
+    fn now(&mut self, clock: &dyn Clock) -> Result<Timestamp> {
+        Ok(clock.now().max(self.last_now()?))
+    }
 
     /// The namespace of that name.
     fn namespace(&mut self, name: &str) -> Result<Option<Arc<Namespace>>>;
@@ -319,8 +340,17 @@ pub trait Tx: Read {
 
 /// A transaction; dropped without [`Transaction::commit`] it has not happened.
 pub trait Transaction: Tx {
+    /// Loads what questions were left unanswered for with [`Error::miss`], or answered with a
+    /// guess, locks it, and forgets everything that was written, so that the commands can run
+    /// again; says whether there was anything to load. If so, no answer counts until they have.
+    /// A store that answers every question at once has nothing to do.
+    fn load_missing(&mut self) -> Result<bool> {
+        Ok(false)
+    }
+
     /// Makes everything durable, together with `now`. An error means that nothing was written; a
-    /// store that can not tell finds out before it answers.
+    /// store that can not tell finds out before it answers. [`Error::conflict`] asks for the
+    /// commands to run again in another transaction.
     fn commit(self: Box<Self>, now: Timestamp) -> Result<()>;
 }
 

@@ -81,7 +81,7 @@ impl Drop for LastOneOut {
 pub(crate) struct Inner {
     pub(crate) queue: Queue,
     pub(crate) readers: Readers,
-    pub(crate) hub: Hub,
+    pub(crate) hub: Arc<Hub>,
     pub(crate) settings: Settings,
     pub(crate) options: Options,
     pub(crate) clock: Arc<dyn Timekeeper>,
@@ -114,10 +114,10 @@ impl Drop for Caller<'_> {
 }
 
 impl Driver {
-    /// Starts the writer thread, and the tasks on the current runtime, which must have time
-    /// enabled.
+    /// Starts a writer thread for each store, and the tasks on the current runtime, which must have
+    /// time enabled.
     pub(crate) fn start(
-        store: Box<dyn Store>,
+        mut stores: Vec<Box<dyn Store>>,
         settings: Settings,
         clock: Arc<dyn Timekeeper>,
         options: Options,
@@ -125,12 +125,19 @@ impl Driver {
         let runtime = Handle::try_current().map_err(|_| {
             Error::new(Code::Unavailable, "open the engine from within a tokio runtime")
         })?;
-        let info = store.info();
-        let watched = info.store != "memory";
+        let Some(first) = stores.first_mut() else {
+            return Err(Error::bug("an engine needs a store"));
+        };
+        let info = first.info();
+        let hub = Arc::new(Hub::default());
+        let told = Arc::clone(&hub);
+        let listens = first.listen(Arc::new(move || told.wake_everyone()))?;
+        let watched = info.store != "memory" && !listens;
+        let writers = stores.len();
         let inner = Arc::new(Inner {
-            queue: Queue::new(store),
+            queue: Queue::new(stores),
             readers: Readers::new(options.readers),
-            hub: Hub::default(),
+            hub,
             settings,
             options,
             clock,
@@ -140,14 +147,15 @@ impl Driver {
             callers: AtomicUsize::new(0),
         });
         let (answers, batches) = mpsc::unbounded_channel();
-        let shared = Arc::clone(&inner);
-        thread::Builder::new()
-            .name("everloom-writer".into())
-            .spawn(move || writer::work(&shared, &answers))
-            .map_err(|error| {
-                Error::new(Code::Unavailable, format!("can not start the writer thread: {error}"))
+        for _ in 0..writers {
+            let shared = Arc::clone(&inner);
+            let answers = answers.clone();
+            let thread = thread::Builder::new().name("everloom-writer".into());
+            thread.spawn(move || writer::work(&shared, &answers)).map_err(|error| {
+                Error::new(Code::Unavailable, format!("can not start a writer thread: {error}"))
             })?;
-        // Not among the tasks that are stopped: it ends when the writer has left.
+        }
+        // Not among the tasks that are stopped: it ends when the writers have left.
         inner.runtime.spawn(writer::hand_out(batches));
         if watched {
             inner.spawn_task(watcher::watch(Arc::clone(&inner)));

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use everloom_core::{Code, Error, Limits, MemoryStore, Prepare, Result, Settings, Store, Tick};
+use everloom_postgres::{PgStore, TimeSource};
 use everloom_sqlite::{Durability, Location, SqliteStore};
 use tokio::sync::Mutex;
 
@@ -31,6 +32,8 @@ pub struct OpenOptions {
     settings: Settings,
     driver: driver::Options,
     sqlite: everloom_sqlite::Options,
+    postgres: everloom_postgres::Options,
+    writers: usize,
     clock: Arc<dyn Timekeeper>,
     ticks: bool,
 }
@@ -41,6 +44,8 @@ impl Default for OpenOptions {
             settings: Settings::default(),
             driver: driver::Options::default(),
             sqlite: everloom_sqlite::Options::default(),
+            postgres: everloom_postgres::Options::default(),
+            writers: 2,
             clock: Arc::new(SystemClock),
             ticks: true,
         }
@@ -78,9 +83,18 @@ impl OpenOptions {
         self
     }
 
-    /// Goes by another clock than the machine's, such as [`crate::ManualClock`].
+    /// Goes by another clock than the machine's or the database's, such as
+    /// [`crate::ManualClock`]: for tests that move time by hand.
     pub fn clock(mut self, clock: impl Timekeeper + 'static) -> Self {
         self.clock = Arc::new(clock);
+        self.postgres.clock = TimeSource::Given;
+        self
+    }
+
+    /// Connections that write to a PostgreSQL database at the same time (2). Few are best: those
+    /// who wait together share a transaction.
+    pub fn writers(mut self, writers: usize) -> Self {
+        self.writers = writers;
         self
     }
 
@@ -113,6 +127,7 @@ impl OpenOptions {
     /// Whether an older or empty database is brought to the current schema (yes).
     pub fn migrate(mut self, yes: bool) -> Self {
         self.sqlite.migrate = yes;
+        self.postgres.migrate = yes;
         self
     }
 
@@ -126,6 +141,7 @@ impl OpenOptions {
     /// How long to wait for another process that writes before answering `unavailable` (5 s).
     pub fn busy_timeout(mut self, timeout: Duration) -> Self {
         self.sqlite.busy_timeout = timeout;
+        self.postgres.busy_timeout = timeout;
         self
     }
 
@@ -137,28 +153,19 @@ impl OpenOptions {
 
     /// Opens a database and begins to serve it.
     ///
-    /// `memory` keeps everything in this engine and nothing else. Everything else is SQLite: a
-    /// path, `sqlite://path`, a `file:` URI, or `:memory:`. A database that this process has open
-    /// already is shared, with the options it was opened with.
-    pub async fn open(self, url: &str) -> Result<Engine> {
+    /// `memory` keeps everything in this engine and nothing else. `postgres://user@host/database`
+    /// is a schema in a PostgreSQL database (`?schema=everloom` by default). Everything else is
+    /// SQLite: a path, `sqlite://path`, a `file:` URI, or `:memory:`. A database that this process
+    /// has open already is shared, with the options it was opened with.
+    pub async fn open(mut self, url: &str) -> Result<Engine> {
         self.settings.limits.validate()?;
-        if url == "memory" {
-            return self.start(Box::new(MemoryStore::new()), None).await;
-        }
-        if let Some((scheme, _)) = url.split_once("://")
-            && scheme != "sqlite"
-            && scheme != "file"
-        {
-            return Err(Error::new(
-                Code::Unsupported,
-                format!(
-                    "this version has no store for `{scheme}://`; use a path, sqlite:// or memory"
-                ),
-            )
-            .with_field("url"));
-        }
-        let location = Location::parse(url)?;
-        let key = location.key();
+        let place = Place::parse(url)?;
+        // Its connections block, which a thread of the runtime must not.
+        self.driver.inline &= !matches!(place, Place::Postgres(_));
+        let Some(key) = place.key() else {
+            let stores = place.open(&self)?;
+            return self.start(stores).await;
+        };
         let mut open = open_engines().lock().await;
         open.retain(|_, shared| shared.strong_count() > 0);
         if let Some(shared) = open.get(&key).and_then(Weak::upgrade)
@@ -166,17 +173,17 @@ impl OpenOptions {
         {
             return Ok(Engine::new(shared));
         }
-        let options = self.sqlite.clone();
-        let opened = tokio::task::spawn_blocking(move || SqliteStore::open(&location, &options));
-        let store =
+        let options = self.clone();
+        let opened = tokio::task::spawn_blocking(move || place.open(&options));
+        let stores =
             opened.await.unwrap_or_else(|_| Err(Error::bug("opening the store panicked")))?;
-        let engine = self.start(Box::new(store), Some(key.clone())).await?;
+        let engine = self.start(stores).await?;
         open.insert(key, Arc::downgrade(engine.shared()));
         Ok(engine)
     }
 
-    async fn start(self, store: Box<dyn Store>, key: Option<String>) -> Result<Engine> {
-        let driver = Driver::start(store, self.settings, self.clock, self.driver)?;
+    async fn start(self, stores: Vec<Box<dyn Store>>) -> Result<Engine> {
+        let driver = Driver::start(stores, self.settings, self.clock, self.driver)?;
         driver.apply(Prepare {}).await?;
         if self.ticks {
             driver.start_clock(Tick::default, |ticked| Ticked {
@@ -184,8 +191,54 @@ impl OpenOptions {
                 next_due: ticked.next_due,
             });
         }
-        tracing::debug!(store = %driver.info().store, url = key.as_deref(), "opened");
+        tracing::debug!(store = %driver.info().store, "opened");
         Ok(Engine::new(Arc::new(Shared::new(driver))))
+    }
+}
+
+/// Where a database is.
+enum Place {
+    Memory,
+    Sqlite(Location),
+    Postgres(String),
+}
+
+impl Place {
+    fn parse(url: &str) -> Result<Self> {
+        match url.split_once("://").map(|(scheme, _)| scheme) {
+            Some("postgres" | "postgresql") => Ok(Self::Postgres(url.to_owned())),
+            None if url == "memory" => Ok(Self::Memory),
+            None | Some("sqlite" | "file") => Ok(Self::Sqlite(Location::parse(url)?)),
+            Some(scheme) => Err(Error::new(
+                Code::Unsupported,
+                format!("there is no store for `{scheme}://`; use a path, sqlite://, postgres:// or memory"),
+            )
+            .with_field("url")),
+        }
+    }
+
+    /// What the engines of a process are told apart by; nothing for those that share nothing.
+    fn key(&self) -> Option<String> {
+        match self {
+            Self::Memory => None,
+            Self::Sqlite(location) => Some(location.key()),
+            Self::Postgres(url) => Some(url.clone()),
+        }
+    }
+
+    /// Opens as many stores as may write at the same time.
+    fn open(&self, options: &OpenOptions) -> Result<Vec<Box<dyn Store>>> {
+        let first: Box<dyn Store> = match self {
+            Self::Memory => Box::new(MemoryStore::new()),
+            Self::Sqlite(location) => Box::new(SqliteStore::open(location, &options.sqlite)?),
+            Self::Postgres(url) => Box::new(PgStore::open(url, &options.postgres)?),
+        };
+        let mut stores = vec![first];
+        while stores.len() < options.writers {
+            let Some(another) = stores[0].another()? else { break };
+            stores.push(another);
+        }
+        Ok(stores)
     }
 }
 

@@ -1,7 +1,8 @@
-//! What waits for the store, and the store itself while nobody works with it.
+//! What waits for a store, and the stores themselves while nobody works with them: one where there
+//! can be only one writer, several where the database takes care of many.
 //!
-//! Whoever takes the store out is alone with it: the writer thread with everything that waits, or
-//! a caller that found nobody else here. Everybody else queues meanwhile, which is what makes
+//! Whoever takes a store out is alone with it: a writer thread with everything that waits, or a
+//! caller that found nobody else here. Everybody else queues meanwhile, which is what makes
 //! batches.
 
 use std::collections::VecDeque;
@@ -36,8 +37,10 @@ pub(crate) struct Queue {
 }
 
 struct State {
-    /// Absent while someone works with it, and after the end.
-    store: Option<Box<dyn Store>>,
+    /// Those nobody works with.
+    stores: Vec<Box<dyn Store>>,
+    /// How many are taken out.
+    taken: usize,
     jobs: VecDeque<Box<dyn Pending>>,
     visits: Vec<Visit>,
     /// Commands that are being run.
@@ -47,9 +50,11 @@ struct State {
     /// The size of the last batch, counting those who came while it ran.
     last_batch: usize,
     phase: Phase,
-    /// Whether the writer sleeps and was not called yet.
-    writer_sleeps: bool,
-    writer_left: bool,
+    /// Writers that sleep, and how many of them were called.
+    sleeping: usize,
+    called: usize,
+    /// Writers that have not left.
+    writers: usize,
 }
 
 impl State {
@@ -58,11 +63,14 @@ impl State {
     }
 
     fn is_settled(&self) -> bool {
-        self.writer_left || (self.nothing_waits() && self.store.is_some() && self.answering == 0)
+        self.writers == 0 || (self.nothing_waits() && self.taken == 0 && self.answering == 0)
     }
 
     fn is_quiet(&self) -> bool {
-        self.phase == Phase::Open && self.nothing_waits() && self.store.is_some()
+        self.phase == Phase::Open
+            && self.nothing_waits()
+            && self.taken == 0
+            && !self.stores.is_empty()
     }
 
     /// Whether a caller would be alone. Where several were served lately it is not: the others are
@@ -71,16 +79,18 @@ impl State {
         self.is_quiet() && self.last_batch <= 1
     }
 
-    /// Whether the writer has a reason to get up.
+    /// Whether a writer has a reason to get up.
     fn calls_writer(&self) -> bool {
-        self.store.is_some() && (!self.nothing_waits() || self.phase >= Phase::Emptying)
+        !self.stores.is_empty() && (!self.nothing_waits() || self.phase >= Phase::Emptying)
     }
 }
 
-/// The store, taken out of the queue; it goes back when this is dropped.
+/// A store, taken out of the queue; it goes back when this is dropped.
 pub(crate) struct Taken<'a> {
     queue: &'a Queue,
     store: Option<Box<dyn Store>>,
+    /// Commands it was taken for.
+    running: usize,
     /// Commands run, if that is what it was taken for.
     batch: Option<usize>,
     /// Whether someone still has to deliver the answers.
@@ -108,8 +118,9 @@ impl Taken<'_> {
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
         let mut state = lock(&self.queue.state);
-        state.store = self.store.take();
-        state.running = 0;
+        state.stores.extend(self.store.take());
+        state.taken -= 1;
+        state.running -= self.running;
         if let Some(batch) = self.batch {
             state.last_batch = batch + state.jobs.len();
         }
@@ -118,14 +129,14 @@ impl Drop for Taken<'_> {
     }
 }
 
-/// What the writer does next.
+/// What a writer does next.
 pub(crate) struct Turn<'a> {
     pub(crate) taken: Taken<'a>,
     pub(crate) visits: Vec<Visit>,
     pub(crate) jobs: Vec<Box<dyn Pending>>,
 }
 
-/// What is left when the writer leaves.
+/// What is left when a writer leaves.
 pub(crate) struct Remains {
     pub(crate) store: Option<Box<dyn Store>>,
     pub(crate) jobs: VecDeque<Box<dyn Pending>>,
@@ -133,17 +144,20 @@ pub(crate) struct Remains {
 }
 
 impl Queue {
-    pub(crate) fn new(store: Box<dyn Store>) -> Self {
+    /// A queue for as many writers as there are stores.
+    pub(crate) fn new(stores: Vec<Box<dyn Store>>) -> Self {
         let state = State {
-            store: Some(store),
+            writers: stores.len(),
+            stores,
+            taken: 0,
             jobs: VecDeque::new(),
             visits: Vec::new(),
             running: 0,
             answering: 0,
             last_batch: 0,
             phase: Phase::Open,
-            writer_sleeps: false,
-            writer_left: false,
+            sleeping: 0,
+            called: 0,
         };
         Self { state: Mutex::new(state), work: Condvar::new(), settling: Notify::new() }
     }
@@ -177,8 +191,10 @@ impl Queue {
     }
 
     fn take(&self, state: &mut State, running: usize) -> Taken<'_> {
-        state.running = running;
-        Taken { queue: self, store: state.store.take(), batch: None, answers_follow: false }
+        state.running += running;
+        state.taken += 1;
+        let store = state.stores.pop();
+        Taken { queue: self, store, running, batch: None, answers_follow: false }
     }
 
     /// Queues a command of a caller.
@@ -209,10 +225,10 @@ impl Queue {
         Ok(())
     }
 
-    /// Gets the writer up if there is a reason, and tells who waits for the end.
+    /// Gets a writer up if there is a reason, and tells who waits for the end.
     fn stir(&self, mut state: MutexGuard<'_, State>) {
-        let call = state.writer_sleeps && state.calls_writer();
-        state.writer_sleeps &= !call;
+        let call = state.called < state.sleeping && state.calls_writer();
+        state.called += usize::from(call);
         let ending = state.phase > Phase::Open;
         drop(state);
         if call {
@@ -223,14 +239,15 @@ impl Queue {
         }
     }
 
-    /// Waits for what the writer does next: everything that waits, up to `most` commands; nothing
+    /// Waits for what a writer does next: everything that waits, up to `most` commands; nothing
     /// when it is to leave.
     pub(crate) fn next_turn(&self, most: usize) -> Option<Turn<'_>> {
         let mut state = lock(&self.state);
         while !state.calls_writer() {
-            state.writer_sleeps = true;
+            state.sleeping += 1;
             state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
-            state.writer_sleeps = false;
+            state.sleeping -= 1;
+            state.called = state.called.saturating_sub(1);
         }
         if state.phase == Phase::Stopped || state.nothing_waits() {
             return None;
@@ -239,6 +256,8 @@ impl Queue {
         let jobs = state.jobs.drain(..count).collect();
         let visits = std::mem::take(&mut state.visits);
         let taken = self.take(&mut state, count);
+        // What did not fit is for another writer, if one is free.
+        self.stir(state);
         Some(Turn { taken, visits, jobs })
     }
 
@@ -265,21 +284,21 @@ impl Queue {
         abandoned
     }
 
-    /// The writer leaves with everything that is left.
+    /// A writer leaves with a store and everything that is left.
     pub(crate) fn leave(&self) -> Remains {
         let mut state = lock(&self.state);
         state.phase = Phase::Stopped;
         Remains {
-            store: state.store.take(),
+            store: state.stores.pop(),
             jobs: std::mem::take(&mut state.jobs),
             visits: std::mem::take(&mut state.visits),
         }
     }
 
-    /// The writer has left and the store is closed.
+    /// A writer has left and its store is closed.
     pub(crate) fn left(&self) {
         let mut state = lock(&self.state);
-        state.writer_left = true;
+        state.writers -= 1;
         self.stir(state);
     }
 
@@ -288,9 +307,9 @@ impl Queue {
         self.until(State::is_settled).await;
     }
 
-    /// Completes when the writer has left and the store is closed.
+    /// Completes when every writer has left and the stores are closed.
     pub(crate) async fn ended(&self) {
-        self.until(|state| state.writer_left).await;
+        self.until(|state| state.writers == 0).await;
     }
 
     async fn until(&self, reached: impl Fn(&State) -> bool) {

@@ -74,7 +74,7 @@ pub(crate) fn ask<Q: Query>(
 ) -> (Result<Q::Output>, bool) {
     let asked = catch_unwind(AssertUnwindSafe(|| {
         let mut view = source.read()?;
-        let now = clock.now().max(view.last_now()?);
+        let now = view.now(clock)?;
         query.run(&mut *view, &Context::new(now, settings, Seed::random()))
     }));
     match asked {

@@ -155,12 +155,28 @@ struct Body {
     message: String,
     field: Option<String>,
     details: Option<Value>,
+    again: Option<Again>,
+}
+
+/// Why a batch of commands has to run again; never seen by a caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Again {
+    /// A question could not be answered yet: its rows are loaded together with those of others.
+    Miss,
+    /// Another transaction got in the way; nothing was written.
+    Conflict,
 }
 
 impl Error {
     /// An error of this code that says what to do.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self(Box::new(Body { code, message: message.into(), field: None, details: None }))
+        Self(Box::new(Body {
+            code,
+            message: message.into(),
+            field: None,
+            details: None,
+            again: None,
+        }))
     }
 
     /// A field that is missing, malformed or out of range.
@@ -192,6 +208,25 @@ impl Error {
     /// A bug: what should be impossible has happened.
     pub fn bug(message: impl Into<String>) -> Self {
         Self::new(Code::Internal, message)
+    }
+
+    /// For stores: the rows are not loaded yet. See [`crate::Transaction::load_missing`].
+    pub fn miss() -> Self {
+        let mut error = Self::bug("a store left a question unanswered");
+        error.0.again = Some(Again::Miss);
+        error
+    }
+
+    /// For stores: another transaction got in the way, and the commands should run again.
+    pub fn conflict(message: impl Into<String>) -> Self {
+        let mut error = Self::new(Code::Unavailable, message);
+        error.0.again = Some(Again::Conflict);
+        error
+    }
+
+    /// For the executor: why the commands have to run again.
+    pub fn again(&self) -> Option<Again> {
+        self.0.again
     }
 
     pub(crate) fn from_violations(violations: Vec<Violation>) -> Self {
@@ -320,7 +355,7 @@ impl Serialize for Error {
 impl<'de> Deserialize<'de> for Error {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let Wire { code, message, field, details, .. } = Wire::deserialize(deserializer)?;
-        Ok(Self(Box::new(Body { code, message, field, details })))
+        Ok(Self(Box::new(Body { code, message, field, details, again: None })))
     }
 }
 

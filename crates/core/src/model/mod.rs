@@ -15,7 +15,7 @@ mod transition;
 
 pub(crate) use check::Check;
 pub use check::Violation;
-pub use error::{Class, Code, Error, LeaseLost, Result};
+pub use error::{Again, Class, Code, Error, LeaseLost, Result};
 pub use execution::{Execution, Progress};
 pub(crate) use id::default_name;
 pub use id::{

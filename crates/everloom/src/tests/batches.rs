@@ -15,6 +15,24 @@ async fn callers_that_wait_together_share_one_transaction() {
 }
 
 #[tokio::test]
+async fn batches_run_side_by_side_where_there_may_be_several_writers() {
+    let options = Options { inline: false, ..Options::default() };
+    let bench = Bench::with_stores(options, Probe::default(), 2);
+    bench.probe.shut();
+    let first = bench.call(put("first"));
+    until(|| bench.probe.begins() == 1).await;
+    let second = bench.call(put("second"));
+    until(|| bench.probe.begins() == 2).await;
+    let third = bench.call(put("third"));
+    until(|| bench.waiting() == 1).await;
+    bench.probe.open();
+    for call in [first, second, third] {
+        call.await.unwrap().unwrap();
+    }
+    assert_eq!(bench.driver.close(PATIENCE).await.abandoned, 0);
+}
+
+#[tokio::test]
 async fn a_batch_is_no_larger_than_its_cap() {
     let bench = Bench::start(Options { inline: false, batch: 10, ..Options::default() });
     let first = bench.hold_up().await;
@@ -118,7 +136,7 @@ async fn a_command_whose_caller_left_before_its_turn_is_not_run() {
 fn an_engine_needs_a_runtime() {
     let clock = Arc::new(ManualClock::new(Timestamp::default()));
     let store = Box::new(MemoryStore::new());
-    let started = Driver::start(store, Settings::default(), clock, Options::default());
+    let started = Driver::start(vec![store], Settings::default(), clock, Options::default());
     assert_eq!(started.err().map(|error| error.code()), Some(Code::Unavailable));
 }
 

@@ -48,14 +48,22 @@ impl Bench {
     }
 
     fn with(options: Options, probe: Probe) -> Self {
+        Self::with_stores(options, probe, 1)
+    }
+
+    /// Several stores behind one probe, each with rows of its own.
+    fn with_stores(options: Options, probe: Probe, count: usize) -> Self {
         let (give, closed) = oneshot::channel();
+        let mut on_close = Some(give);
         let probe = Arc::new(probe);
-        let store =
-            Probed { store: MemoryStore::new(), probe: Arc::clone(&probe), on_close: Some(give) };
+        let stores = (0..count).map(|_| {
+            let (store, probe) = (MemoryStore::new(), Arc::clone(&probe));
+            Box::new(Probed { store, probe, on_close: on_close.take() }) as Box<dyn Store>
+        });
         let clock = ManualClock::new(Timestamp::from_millis(1_000));
         let settings = Settings::default();
         let driver =
-            Driver::start(Box::new(store), settings, Arc::new(clock.clone()), options).unwrap();
+            Driver::start(stores.collect(), settings, Arc::new(clock.clone()), options).unwrap();
         Self { driver, probe, clock, closed }
     }
 
@@ -153,8 +161,9 @@ impl Store for Probed {
 
 impl Drop for Probed {
     fn drop(&mut self) {
-        let store = std::mem::take(&mut self.store);
-        let _ = self.on_close.take().unwrap().send(store);
+        if let Some(on_close) = self.on_close.take() {
+            let _ = on_close.send(std::mem::take(&mut self.store));
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use everloom::{Engine, Status};
@@ -34,6 +35,15 @@ impl Scratch {
 
 pub(crate) fn text(path: &Path) -> &str {
     path.to_str().expect("temporary paths are UTF-8")
+}
+
+/// A schema of its own on the server that the tests are given.
+pub(crate) fn postgres_url() -> String {
+    static SCHEMAS: AtomicUsize = AtomicUsize::new(0);
+    let server = std::env::var("EVERLOOM_TEST_POSTGRES")
+        .expect("EVERLOOM_TEST_POSTGRES names a server: run this with scripts/with-postgres");
+    let number = SCHEMAS.fetch_add(1, Ordering::Relaxed);
+    format!("{server}?schema=engine_{}_{number}", std::process::id())
 }
 
 /// Starts this test program again to act as another process: see `acts_as_another_process`.

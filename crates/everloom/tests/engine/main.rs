@@ -2,5 +2,6 @@
 
 mod claims;
 mod common;
+mod postgres;
 mod processes;
 mod storage;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::common::{Scratch, another_process, count, text, until};
+use crate::common::{Scratch, another_process, count, postgres_url, text, until};
 use everloom::{
     Claim, Cursor, Engine, EventFilter, EventKind, From, LeaseEnd, Limits, ListExecutions,
     NewExecution, Payload, ReadEvents, RegisterWorker, Status,
@@ -103,10 +103,22 @@ async fn work(engine: Engine, name: &str, mut ledger: Ledger, stop: Option<Arc<A
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_processes_complete_everything_once_while_one_is_killed_again_and_again() {
     let scratch = Scratch::new();
+    complete_everything_through_kills(scratch.url(), &scratch).await;
+    let file = rusqlite::Connection::open(&scratch.file).unwrap();
+    let verdict: String = file.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(verdict, "ok");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_same_holds_on_postgres() {
+    complete_everything_through_kills(&postgres_url(), &Scratch::new()).await;
+}
+
+async fn complete_everything_through_kills(url: &str, scratch: &Scratch) {
     let seed = rand::rng().random();
     println!("seed {seed}");
     let mut random = StdRng::seed_from_u64(seed);
-    let engine = scratch.engine().await;
+    let engine = Engine::open(url).await.unwrap();
     let ledgers = [scratch.beside("lasting.ledger"), scratch.beside("mortal.ledger")];
     engine.register_worker(RegisterWorker::new("pool", "lasting")).await.unwrap();
     let stop = Arc::new(AtomicBool::new(false));
@@ -117,7 +129,7 @@ async fn two_processes_complete_everything_once_while_one_is_killed_again_and_ag
     let live = || {
         another_process(
             "mortal",
-            &[("EVERLOOM_TEST_FILE", scratch.url()), ("EVERLOOM_TEST_LEDGER", text(&ledgers[1]))],
+            &[("EVERLOOM_TEST_FILE", url), ("EVERLOOM_TEST_LEDGER", text(&ledgers[1]))],
         )
     };
     let mut own = Ledger::open(text(&ledgers[0]));
@@ -145,9 +157,6 @@ async fn two_processes_complete_everything_once_while_one_is_killed_again_and_ag
     everything_acknowledged_is_there(&engine, &ledgers).await;
     each_ran_again_only_where_its_worker_was_killed(&engine).await;
     engine.close(Duration::from_secs(5)).await;
-    let file = rusqlite::Connection::open(&scratch.file).unwrap();
-    let verdict: String = file.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
-    assert_eq!(verdict, "ok");
 }
 
 /// The cursors of all completions, seen live from both processes; the follower itself starts over

@@ -32,7 +32,7 @@ async fn a_file_of_a_newer_schema_is_refused() {
 
 #[tokio::test]
 async fn a_store_this_version_does_not_have_is_refused_by_name() {
-    let error = refusal("postgres://localhost/db").await;
+    let error = refusal("mysql://localhost/db").await;
     assert_eq!((error.code(), error.field()), (Code::Unsupported, Some("url")));
 }
 

@@ -1,0 +1,175 @@
+table chores
+    id bigint NOT NULL IDENTITY
+    kind text COLLATE "C" NOT NULL
+    due_at bigint NOT NULL
+    CREATE INDEX chores_by_due ON chores USING btree (due_at)
+    CREATE UNIQUE INDEX chores_kind_key ON chores USING btree (kind)
+    CREATE UNIQUE INDEX chores_pkey ON chores USING btree (id)
+sequence chores_id_seq
+table committers
+    id uuid NOT NULL
+    commits bigint NOT NULL
+    at bigint NOT NULL
+    CREATE UNIQUE INDEX committers_pkey ON committers USING btree (id)
+table events
+    id bigint NOT NULL IDENTITY
+    cursor bigint
+    kind integer NOT NULL
+    at bigint NOT NULL
+    namespace bigint NOT NULL
+    execution bigint
+    uuid uuid
+    lane bigint
+    attempt bigint
+    epoch bigint
+    worker text
+    tags text
+    data text
+    CHECK ((execution IS NULL) = (uuid IS NULL))
+    CREATE INDEX events_of_execution ON events USING btree (execution, cursor) WHERE ((execution IS NOT NULL) AND (cursor IS NOT NULL))
+    CREATE INDEX events_to_number ON events USING btree (id) WHERE (cursor IS NULL)
+    CREATE UNIQUE INDEX events_by_cursor ON events USING btree (cursor) WHERE (cursor IS NOT NULL)
+    CREATE UNIQUE INDEX events_pkey ON events USING btree (id)
+sequence events_id_seq
+sequence execution_rows
+table executions
+    id bigint NOT NULL
+    uuid uuid NOT NULL
+    namespace bigint NOT NULL
+    lane bigint NOT NULL
+    route bigint NOT NULL
+    priority integer NOT NULL
+    rank bigint NOT NULL
+    state integer NOT NULL
+    held boolean NOT NULL
+    due_at bigint
+    since bigint NOT NULL
+    until bigint
+    deadline_at bigint
+    created_at bigint NOT NULL
+    started_at bigint
+    epoch bigint NOT NULL
+    attempt bigint NOT NULL
+    retries bigint NOT NULL
+    reclaims bigint NOT NULL
+    run bigint NOT NULL
+    worker text COLLATE "C"
+    secret bytea
+    ttl_ms bigint
+    detail text
+    policy text
+    tags text
+    created_by text
+    progress text
+    key text
+    CHECK (
+CASE state
+    WHEN 0 THEN num_nonnulls(until, worker, secret, ttl_ms) = 0
+    WHEN 1 THEN num_nonnulls(until, worker, secret, ttl_ms) = 0
+    WHEN 2 THEN until IS NOT NULL AND num_nonnulls(worker, secret, ttl_ms) = 0
+    WHEN 3 THEN num_nulls(until, worker, secret) = 0 AND ttl_ms IS NULL
+    WHEN 4 THEN num_nulls(until, worker, secret, ttl_ms) = 0
+    ELSE num_nonnulls(until, worker, secret, ttl_ms) = 0 AND state >= 10 AND state <= 13 AND detail IS NOT NULL
+END)
+    CHECK (length(secret) = 16)
+    CHECK (priority >= 0 AND priority <= 9000)
+    CREATE INDEX due ON executions USING btree (due_at, id) WHERE ((due_at IS NOT NULL) AND (state < 10))
+    CREATE INDEX owned ON executions USING btree (worker, namespace, id) WHERE (worker IS NOT NULL)
+    CREATE INDEX ready ON executions USING btree (lane, route, priority DESC, rank, id) WHERE ((state <= 1) AND (NOT held))
+    CREATE INDEX retired ON executions USING btree (due_at, id) WHERE ((due_at IS NOT NULL) AND (state >= 10))
+    CREATE INDEX troubled ON executions USING btree (namespace, state, id) WHERE (state > 10)
+    CREATE UNIQUE INDEX executions_by_uuid ON executions USING btree (uuid, namespace)
+    CREATE UNIQUE INDEX executions_pkey ON executions USING btree (id)
+table inputs
+    execution bigint NOT NULL
+    content_type text
+    bytes bytea NOT NULL
+    fingerprint bytea
+    CHECK (length(fingerprint) = 16)
+    CREATE UNIQUE INDEX inputs_pkey ON inputs USING btree (execution)
+table keys
+    namespace bigint NOT NULL
+    key text COLLATE "C" NOT NULL
+    execution uuid NOT NULL
+    fingerprint bytea NOT NULL
+    expires_at bigint
+    CHECK (length(fingerprint) = 16)
+    CREATE INDEX keys_by_expiry ON keys USING btree (expires_at) WHERE (expires_at IS NOT NULL)
+    CREATE UNIQUE INDEX keys_pkey ON keys USING btree (namespace, key)
+table lanes
+    id bigint NOT NULL IDENTITY
+    namespace bigint NOT NULL
+    name text COLLATE "C" NOT NULL
+    mode integer NOT NULL
+    max_active bigint
+    active bigint NOT NULL
+    defaults text
+    CHECK (active >= 0)
+    CHECK (max_active >= 0)
+    CHECK (mode = ANY (ARRAY[0, 1, 2]))
+    CREATE UNIQUE INDEX lanes_namespace_name_key ON lanes USING btree (namespace, name)
+    CREATE UNIQUE INDEX lanes_pkey ON lanes USING btree (id)
+sequence lanes_id_seq
+table meta
+    id integer NOT NULL
+    last_now bigint NOT NULL
+    last_cursor bigint NOT NULL
+    CHECK (id = 1)
+    CREATE UNIQUE INDEX meta_pkey ON meta USING btree (id)
+table migrations
+    version integer NOT NULL
+    name text NOT NULL
+    applied_at timestamp with time zone NOT NULL
+    CREATE UNIQUE INDEX migrations_pkey ON migrations USING btree (version)
+table namespaces
+    id bigint NOT NULL IDENTITY
+    name text COLLATE "C" NOT NULL
+    defaults text
+    CREATE UNIQUE INDEX namespaces_name_key ON namespaces USING btree (name)
+    CREATE UNIQUE INDEX namespaces_pkey ON namespaces USING btree (id)
+sequence namespaces_id_seq
+table past_leases
+    execution bigint NOT NULL
+    epoch bigint NOT NULL
+    attempt bigint NOT NULL
+    run bigint NOT NULL
+    worker text NOT NULL
+    secret bytea NOT NULL
+    claimed_at bigint NOT NULL
+    ended_at bigint NOT NULL
+    how text
+    CHECK (length(secret) = 16)
+    CREATE UNIQUE INDEX past_leases_pkey ON past_leases USING btree (execution, epoch)
+table results
+    execution bigint NOT NULL
+    content_type text
+    bytes bytea NOT NULL
+    CREATE UNIQUE INDEX results_pkey ON results USING btree (execution)
+table routes
+    id bigint NOT NULL IDENTITY
+    namespace bigint NOT NULL
+    kind text COLLATE "C" NOT NULL
+    capabilities text COLLATE "C" NOT NULL
+    CREATE INDEX routes_of_namespace ON routes USING btree (namespace, id)
+    CREATE UNIQUE INDEX routes_namespace_kind_capabilities_key ON routes USING btree (namespace, kind, capabilities)
+    CREATE UNIQUE INDEX routes_pkey ON routes USING btree (id)
+sequence routes_id_seq
+table tags
+    namespace bigint NOT NULL
+    key text COLLATE "C" NOT NULL
+    value text COLLATE "C" NOT NULL
+    execution bigint NOT NULL
+    CREATE UNIQUE INDEX tags_pkey ON tags USING btree (namespace, key, value, execution)
+table workers
+    namespace bigint NOT NULL
+    instance text COLLATE "C" NOT NULL
+    name text NOT NULL
+    lanes text NOT NULL
+    kinds text NOT NULL
+    capabilities text NOT NULL
+    ttl_ms bigint NOT NULL
+    registered_at bigint NOT NULL
+    seen_at bigint NOT NULL
+    due_at bigint NOT NULL
+    CREATE INDEX workers_by_due ON workers USING btree (due_at)
+    CREATE UNIQUE INDEX workers_pkey ON workers USING btree (namespace, instance)

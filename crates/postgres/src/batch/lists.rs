@@ -1,0 +1,158 @@
+//! Index questions: what was found when they were first asked, as far as this round has left it
+//! alone.
+
+use std::collections::BTreeMap;
+
+use everloom_core::{
+    Error, Execution, LaneId, NamespaceId, Result, RouteId, RowId, Timestamp, WorkerRow,
+};
+
+use super::{Batch, is_placeholder};
+use crate::exchange::WantedClaim;
+
+/// Due moments that are asked for beyond what a tick may settle.
+const SPARE_DUE_MOMENTS: usize = 100;
+
+impl Batch<'_> {
+    /// An execution that this round has not written. The answer to an index question says nothing
+    /// about one that it has.
+    pub(super) fn untouched(&self, row: RowId) -> Option<&Execution> {
+        match self.round.executions.contains_key(&row) {
+            true => None,
+            false => self.known.executions.get(&row),
+        }
+    }
+
+    pub(super) fn list_claimable(
+        &mut self,
+        lane: LaneId,
+        routes: &[RouteId],
+        limit: usize,
+    ) -> Result<Vec<Execution>> {
+        if is_placeholder(lane.0) || routes.is_empty() {
+            return Ok(vec![]);
+        }
+        // Routes are in ascending order; the round that made one is run again without it.
+        if is_placeholder(routes[0].0) {
+            return Err(Error::miss());
+        }
+        *self.round.demand.entry(lane).or_default() += limit;
+        let claims = &mut self.wants.claims;
+        let same = |claim: &&mut WantedClaim| claim.lane == lane && *claim.routes == *routes;
+        if let Some(wanted) = claims.iter_mut().find(same) {
+            wanted.limit += limit;
+            return Err(Error::miss());
+        }
+        let pool = self.known.pool(lane, routes);
+        let found = pool.map_or(&[][..], |(_, found)| &found.rows);
+        let taken = pool.map_or(0, |(index, _)| self.skip_taken(index, found));
+        let free = found[taken..].iter().filter_map(|row| self.untouched(*row));
+        let free: Vec<_> = free.take(limit).cloned().collect();
+        let is_all = pool.is_some_and(|(_, found)| found.is_all());
+        if free.len() < limit && !is_all {
+            let changed = found.len() - free.len();
+            let claim = WantedClaim { lane, routes: routes.into(), limit: changed + limit };
+            self.ask().claims.push(claim);
+            return Err(Error::miss());
+        }
+        Ok(free)
+    }
+
+    /// How many rows at the head of a pool this round has written: claims take from there, and
+    /// each would otherwise pass all those before it.
+    fn skip_taken(&self, pool: usize, found: &[RowId]) -> usize {
+        let mut heads = self.round.pool_heads.borrow_mut();
+        let head = heads.entry(pool).or_default();
+        while found.get(*head).is_some_and(|row| self.untouched(*row).is_none()) {
+            *head += 1;
+        }
+        *head
+    }
+
+    pub(super) fn list_owned(
+        &mut self,
+        namespace: NamespaceId,
+        worker: &str,
+        by: Timestamp,
+        limit: usize,
+    ) -> Vec<Execution> {
+        if is_placeholder(namespace.0) {
+            return vec![];
+        }
+        let name = (namespace, worker.to_owned());
+        let owned = |execution: &&Execution| {
+            execution.state.worker() == Some(worker) && execution.since <= by
+        };
+        let (mut still, mut others, mut is_all) = (Vec::new(), 0, false);
+        if let Some(found) = self.known.owned.get(&name) {
+            // The longest owned come first, so nothing behind one that is owned too shortly counts.
+            let last = found.rows.last().and_then(|row| self.known.executions.get(row));
+            is_all = found.is_all() || last.is_some_and(|last| last.since > by);
+            for row in &found.rows {
+                // Also what this round changed: a lease that is renewed here must not outlive the
+                // registration that takes it away.
+                match self.execution(*row).filter(owned) {
+                    Some(execution) => still.push(execution),
+                    None => others += 1,
+                }
+            }
+        }
+        let owned = still.into_iter().take(limit).cloned().collect::<Vec<_>>();
+        if owned.len() < limit && !is_all {
+            let wanted = self.ask().owned.entry(name).or_default();
+            *wanted = others + limit.max(*wanted);
+        }
+        owned
+    }
+
+    pub(super) fn number_owned(&mut self, lane: LaneId) -> u32 {
+        let known = match self.known.owned_counts.get(&lane) {
+            Some(count) => *count,
+            None if is_placeholder(lane.0) => 0,
+            None => {
+                self.ask().owned_counts.insert(lane);
+                0
+            }
+        };
+        let owned =
+            |execution: &&Execution| execution.lane == lane && execution.state.worker().is_some();
+        let rows = self.round.executions.keys();
+        let before = rows.filter_map(|row| self.known.executions.get(row)).filter(owned).count();
+        let after = self.round.executions.values().flatten().filter(owned).count();
+        let count = (known as usize + after).saturating_sub(before);
+        u32::try_from(count).unwrap_or(u32::MAX)
+    }
+
+    pub(super) fn earliest_due(&mut self) -> Option<Timestamp> {
+        let Some(known) = &self.known.due_moments else {
+            let settled = self.wants.due.map_or(0, |(_, limit)| limit);
+            let wants = self.ask();
+            wants.next_due = wants.next_due.max(settled + SPARE_DUE_MOMENTS);
+            return None;
+        };
+        let round = &self.round;
+        let kept = [
+            first_kept(&known.executions, known.limit, &round.executions),
+            first_kept(&known.workers, known.limit, &round.workers),
+            first_kept(&known.chores, known.limit, &round.chores),
+        ];
+        let executions = round.executions.values().flatten();
+        let open = executions.filter(|execution| !execution.status().is_terminal());
+        let written = (open.filter_map(Execution::due_at))
+            .chain(round.workers.values().flatten().map(WorkerRow::due_at))
+            .chain(round.chores.values().flatten().map(|chore| chore.due_at));
+        written.chain(kept.into_iter().flatten()).min()
+    }
+}
+
+/// The earliest moment of a row that this round has not written. When there may be more rows than
+/// were looked at, the last of these tells how early theirs may be.
+fn first_kept<K: Ord, V>(
+    moments: &[(Timestamp, K)],
+    limit: usize,
+    written: &BTreeMap<K, Option<V>>,
+) -> Option<Timestamp> {
+    let kept = moments.iter().find(|(_, key)| !written.contains_key(key));
+    let last = moments.last().filter(|_| moments.len() >= limit);
+    kept.or(last).map(|(at, _)| *at)
+}

@@ -1,0 +1,388 @@
+//! The questions: answered from what was loaded and what this round wrote.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use everloom_core::{
+    Chore, ChoreKind, Clock, Count, Cursor, Epoch, Error, EventScan, EventSlice, EventSpan,
+    Execution, ExecutionId, Key, Lane, LaneId, ListScan, ListSlice, Namespace, NamespaceId,
+    PastLease, Payload, Read, Result, RouteId, RouteTable, RowId, Timestamp, WorkerRow,
+};
+
+use super::known::{Input, Named};
+use super::{Batch, is_placeholder};
+
+impl Read for Batch<'_> {
+    fn last_now(&mut self) -> Result<Timestamp> {
+        Ok(self.rows.direct().last_now()?.max(self.caches.last_now))
+    }
+
+    fn now(&mut self, clock: &dyn Clock) -> Result<Timestamp> {
+        Ok(self.time(clock))
+    }
+
+    fn namespace(&mut self, name: &str) -> Result<Option<Arc<Namespace>>> {
+        let made = self.round.namespace_names.get(name).copied().map(Some);
+        match made.or_else(|| self.known.namespace_names.get(name).copied()) {
+            Some(Some(id)) => self.namespace_by_id(id).map(Some),
+            Some(None) => Ok(None),
+            None => {
+                self.ask().namespaces.insert(name.to_owned());
+                self.caches.namespace(name).cloned().map(Some).ok_or_else(Error::miss)
+            }
+        }
+    }
+
+    fn namespace_by_id(&mut self, id: NamespaceId) -> Result<Arc<Namespace>> {
+        if let Some(written) = self.round.namespaces.get(&id) {
+            return Ok(Arc::clone(written));
+        }
+        if let Some(known) = self.known.namespaces.get(&id) {
+            return known.clone().ok_or_else(|| missing("namespace", id.0));
+        }
+        let guess = self.caches.namespace_by_id(id).cloned();
+        match &guess {
+            Some(guess) if !self.known.namespace_names.contains_key(&guess.name) => {
+                self.ask().namespaces.insert(guess.name.clone());
+            }
+            _ => {
+                self.ask().namespace_ids.insert(id);
+            }
+        }
+        guess.ok_or_else(Error::miss)
+    }
+
+    fn namespaces(&mut self, after: Option<&str>, limit: usize) -> Result<Vec<Arc<Namespace>>> {
+        self.rows.direct().namespaces(after, limit)
+    }
+
+    fn lane(&mut self, namespace: NamespaceId, name: &str) -> Result<Option<Arc<Lane>>> {
+        let key = (namespace, name.to_owned());
+        let made = self.round.lane_names.get(&key).copied().map(Some);
+        match made.or_else(|| self.known.lane_names.get(&key).copied()) {
+            Some(Some(id)) => self.lane_by_id(id).map(Some),
+            Some(None) => Ok(None),
+            None if is_placeholder(namespace.0) => Ok(None),
+            None => {
+                self.ask().lanes.insert(key);
+                self.caches.lane(namespace, name).cloned().map(Some).ok_or_else(Error::miss)
+            }
+        }
+    }
+
+    fn lane_by_id(&mut self, id: LaneId) -> Result<Arc<Lane>> {
+        if let Some(written) = self.round.lanes.get(&id) {
+            return Ok(Arc::clone(written));
+        }
+        if let Some(known) = self.known.lanes.get(&id) {
+            return known.clone().ok_or_else(|| missing("lane", id.0));
+        }
+        let guess = self.caches.lane_by_id(id).cloned();
+        let name = guess.as_ref().map(|guess| (guess.namespace, guess.name.clone()));
+        match name.filter(|name| !self.known.lane_names.contains_key(name)) {
+            Some(name) => self.ask().lanes.insert(name),
+            None => self.ask().lane_ids.insert(id),
+        };
+        guess.ok_or_else(Error::miss)
+    }
+
+    fn lanes(
+        &mut self,
+        namespace: NamespaceId,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<Arc<Lane>>> {
+        self.rows.direct().lanes(namespace, after, limit)
+    }
+
+    fn routes(&mut self, namespace: NamespaceId) -> Result<Arc<RouteTable>> {
+        let table = self.round.routes.get(&namespace);
+        if let Some(table) = table.or_else(|| self.known.routes.get(&namespace)) {
+            return Ok(Arc::clone(table));
+        }
+        if is_placeholder(namespace.0) {
+            return Ok(Arc::default());
+        }
+        let last = self.caches.last_route(namespace);
+        self.ask().routes.insert(namespace, last);
+        self.caches.routes(namespace).cloned().ok_or_else(Error::miss)
+    }
+
+    fn find(
+        &mut self,
+        namespace: NamespaceId,
+        ids: &[ExecutionId],
+    ) -> Result<Vec<Option<Execution>>> {
+        Ok(ids.iter().map(|id| self.find_one(namespace, *id)).collect())
+    }
+
+    fn claimable(
+        &mut self,
+        lane: LaneId,
+        routes: &[RouteId],
+        limit: usize,
+    ) -> Result<Vec<Execution>> {
+        self.list_claimable(lane, routes, limit)
+    }
+
+    fn due(&mut self, by: Timestamp, limit: usize) -> Result<Vec<Execution>> {
+        if let Some(rows) = &self.known.due {
+            let due = rows.iter().filter_map(|row| self.untouched(*row));
+            return Ok(due.take(limit).cloned().collect());
+        }
+        if self.knows_time() {
+            widen(&mut self.ask().due, by, limit);
+        }
+        Ok(vec![])
+    }
+
+    fn retired(&mut self, by: Timestamp, limit: usize) -> Result<Vec<Execution>> {
+        if let Some(rows) = &self.known.retired {
+            let retired = rows.iter().filter_map(|row| self.untouched(*row));
+            return Ok(retired.take(limit).cloned().collect());
+        }
+        if self.knows_time() {
+            widen(&mut self.ask().retired, by, limit);
+        }
+        Ok(vec![])
+    }
+
+    fn next_due(&mut self) -> Result<Option<Timestamp>> {
+        Ok(self.earliest_due())
+    }
+
+    fn owned_by(
+        &mut self,
+        namespace: NamespaceId,
+        worker: &str,
+        by: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<Execution>> {
+        Ok(self.list_owned(namespace, worker, by, limit))
+    }
+
+    fn count_owned(&mut self, lane: LaneId) -> Result<u32> {
+        Ok(self.number_owned(lane))
+    }
+
+    fn keys(&mut self, namespace: NamespaceId, keys: &[&str]) -> Result<Vec<Option<Key>>> {
+        let find = |key: &&str| {
+            let name = (namespace, (*key).to_owned());
+            if let Some(seen) = seen(&self.round.keys, &self.known.keys, &name) {
+                return seen.clone();
+            }
+            if !is_placeholder(namespace.0) {
+                self.round.guessed = true;
+                self.wants.keys.insert(name);
+            }
+            None
+        };
+        Ok(keys.iter().map(find).collect())
+    }
+
+    fn inputs(&mut self, rows: &[RowId]) -> Result<Vec<Payload>> {
+        let mut input = |row: &RowId| self.input(*row).map(|(payload, _)| payload.clone());
+        Ok(rows.iter().map(|row| input(row).unwrap_or_default()).collect())
+    }
+
+    fn fingerprint(&mut self, row: RowId) -> Result<Option<[u8; 16]>> {
+        Ok(self.input(row).and_then(|(_, fingerprint)| *fingerprint))
+    }
+
+    fn result(&mut self, row: RowId) -> Result<Option<Payload>> {
+        if let Some(seen) = seen(&self.round.results, &self.known.results, &row) {
+            return Ok(seen.clone());
+        }
+        if !self.round.inputs.contains_key(&row) {
+            self.ask().results.insert(row);
+        }
+        Ok(None)
+    }
+
+    fn past_lease(&mut self, row: RowId, epoch: Epoch) -> Result<Option<PastLease>> {
+        let id = (row, epoch);
+        if let Some(written) = self.round.past_leases.get(&id) {
+            return Ok(Some(written.clone()));
+        }
+        if let Some(known) = self.known.past_leases.get(&id) {
+            return Ok(known.clone());
+        }
+        if !self.round.inputs.contains_key(&row) {
+            self.ask().past_leases.insert(id);
+        }
+        Ok(None)
+    }
+
+    fn past_leases(&mut self, row: RowId, after: Epoch, limit: usize) -> Result<Vec<PastLease>> {
+        let known = self.known.lease_histories.get(&row);
+        if known.is_none() && !self.round.inputs.contains_key(&row) {
+            self.ask().lease_histories.insert(row);
+            return Ok(vec![]);
+        }
+        // What a round adds is later than what was there.
+        let written = self.round.past_leases.values().filter(|lease| lease.execution == row);
+        let leases = known.into_iter().flatten().chain(written);
+        Ok(leases.filter(|lease| lease.epoch > after).take(limit).cloned().collect())
+    }
+
+    fn worker(&mut self, namespace: NamespaceId, instance: &str) -> Result<Option<WorkerRow>> {
+        let name = (namespace, instance.to_owned());
+        if let Some(seen) = seen(&self.round.workers, &self.known.workers, &name) {
+            return Ok(seen.clone());
+        }
+        if !is_placeholder(namespace.0) {
+            self.ask().workers.insert(name);
+        }
+        Ok(None)
+    }
+
+    fn workers(
+        &mut self,
+        namespace: NamespaceId,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<WorkerRow>> {
+        self.rows.direct().workers(namespace, after, limit)
+    }
+
+    fn lapsed_workers(&mut self, by: Timestamp, limit: usize) -> Result<Vec<WorkerRow>> {
+        if let Some(names) = &self.known.lapsed_workers {
+            let untouched = |name: &&Named| !self.round.workers.contains_key(*name);
+            let rows = names.iter().filter(untouched);
+            let rows = rows.filter_map(|name| self.known.workers.get(name)?.clone());
+            return Ok(rows.take(limit).collect());
+        }
+        if self.knows_time() {
+            widen(&mut self.ask().lapsed_workers, by, limit);
+        }
+        Ok(vec![])
+    }
+
+    fn chores(&mut self, by: Timestamp, limit: usize) -> Result<Vec<Chore>> {
+        if let Some(ids) = &self.known.due_chores {
+            let untouched = ids.iter().filter(|id| !self.round.chores.contains_key(*id));
+            let rows = untouched.filter_map(|id| self.known.chores.get(id).cloned());
+            return Ok(rows.take(limit).collect());
+        }
+        if self.knows_time() {
+            widen(&mut self.ask().due_chores, by, limit);
+        }
+        Ok(vec![])
+    }
+
+    fn find_chore(&mut self, kind: &ChoreKind) -> Result<Option<Chore>> {
+        let written = self.round.chores.values().flatten().find(|chore| chore.kind == *kind);
+        if let Some(written) = written {
+            return Ok(Some(written.clone()));
+        }
+        if let Some((_, id)) = self.known.chore_kinds.iter().find(|known| known.0 == *kind) {
+            let untouched = id.filter(|id| !self.round.chores.contains_key(id));
+            return Ok(untouched.and_then(|id| self.known.chores.get(&id).cloned()));
+        }
+        let wanted = &mut self.ask().chores_of_kind;
+        if !wanted.contains(kind) {
+            wanted.push(kind.clone());
+        }
+        Ok(None)
+    }
+
+    fn events(
+        &mut self,
+        after: Cursor,
+        filter: &EventScan,
+        limit: usize,
+        scan: usize,
+    ) -> Result<EventSlice> {
+        self.rows.direct().events(after, filter, limit, scan)
+    }
+
+    fn event_span(&mut self) -> Result<EventSpan> {
+        self.rows.direct().event_span()
+    }
+
+    fn list(
+        &mut self,
+        filter: &ListScan,
+        below: Option<RowId>,
+        limit: usize,
+        scan: usize,
+    ) -> Result<ListSlice> {
+        self.rows.direct().list(filter, below, limit, scan)
+    }
+
+    fn counts(&mut self, namespace: NamespaceId, lane: Option<LaneId>) -> Result<Vec<Count>> {
+        self.rows.direct().counts(namespace, lane)
+    }
+
+    fn oldest_ready(&mut self, lane: LaneId) -> Result<Option<Timestamp>> {
+        self.rows.direct().oldest_ready(lane)
+    }
+
+    fn expired_leases(
+        &mut self,
+        namespace: NamespaceId,
+        as_of: Timestamp,
+        after: Option<(Timestamp, ExecutionId)>,
+        limit: usize,
+    ) -> Result<Vec<Execution>> {
+        self.rows.direct().expired_leases(namespace, as_of, after, limit)
+    }
+}
+
+impl Batch<'_> {
+    /// An execution as this round sees it.
+    pub(super) fn execution(&self, row: RowId) -> Option<&Execution> {
+        match self.round.executions.get(&row) {
+            Some(written) => written.as_ref(),
+            None => self.known.executions.get(&row),
+        }
+    }
+
+    fn find_one(&mut self, namespace: NamespaceId, id: ExecutionId) -> Option<Execution> {
+        let key = (namespace, id);
+        let inserted = self.round.ids.get(&key).copied().map(Some);
+        match inserted.or_else(|| self.known.ids.get(&key).copied()) {
+            Some(row) => row.and_then(|row| self.execution(row)).cloned(),
+            None => {
+                if !is_placeholder(namespace.0) {
+                    self.ask().executions.insert(key);
+                }
+                None
+            }
+        }
+    }
+
+    /// An execution's input, once it is known.
+    fn input(&mut self, row: RowId) -> Option<&Input> {
+        let is_known = self.round.inputs.contains_key(&row) || self.known.inputs.contains_key(&row);
+        if !is_known {
+            self.ask().inputs.insert(row);
+        }
+        self.round.inputs.get(&row).or_else(|| self.known.inputs.get(&row))
+    }
+
+    /// Whether the time is more than a guess. If not, a load will tell it.
+    fn knows_time(&mut self) -> bool {
+        let knows = self.known.now.is_some();
+        self.round.guessed |= !knows;
+        knows
+    }
+}
+
+fn seen<'a, K: Ord, V>(
+    written: &'a BTreeMap<K, Option<V>>,
+    known: &'a BTreeMap<K, Option<V>>,
+    key: &K,
+) -> Option<&'a Option<V>> {
+    written.get(key).or_else(|| known.get(key))
+}
+
+/// Asks for as much as any of several.
+fn widen(wanted: &mut Option<(Timestamp, usize)>, by: Timestamp, limit: usize) {
+    let (earlier, fewer) = wanted.unwrap_or((by, limit));
+    *wanted = Some((by.max(earlier), limit.max(fewer)));
+}
+
+pub(super) fn missing(noun: &str, row: i64) -> Error {
+    Error::bug(format!("there is no {noun} with row {row}"))
+}

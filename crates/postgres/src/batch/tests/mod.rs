@@ -1,0 +1,5 @@
+//! A batch over a fake database: the rows of a memory store behind the seam.
+
+mod fake;
+mod loads;
+mod suite;

@@ -1,0 +1,278 @@
+//! The writes: into the overlay only.
+
+use std::sync::Arc;
+
+use everloom_core::{
+    Chore, ChoreId, ChoreKind, Defaults, Error, Execution, Key, Lane, LaneId, LaneMode, Namespace,
+    NamespaceId, NewEvent, PastLease, Payload, Read, Result, Route, RouteId, RouteTable, RowId,
+    Timestamp, Tx, WorkerRow,
+};
+
+use super::read::missing;
+use super::{Batch, is_placeholder};
+
+impl Tx for Batch<'_> {
+    fn put_namespace(&mut self, name: &str, defaults: &Defaults) -> Result<Arc<Namespace>> {
+        let id = match self.namespace(name)? {
+            Some(known) => known.id,
+            None => {
+                self.wants.new_namespaces.insert(name.to_owned());
+                let id = NamespaceId(self.round.new_placeholder());
+                self.round.namespace_names.insert(name.to_owned(), id);
+                id
+            }
+        };
+        let namespace =
+            Arc::new(Namespace { id, name: name.to_owned(), defaults: defaults.clone() });
+        self.overlay().namespaces.insert(id, Arc::clone(&namespace));
+        Ok(namespace)
+    }
+
+    fn add_lane(&mut self, namespace: NamespaceId, name: &str) -> Result<Arc<Lane>> {
+        // Someone else may have made it since the rule asked.
+        if let Some(lane) = self.lane(namespace, name)? {
+            return Ok(lane);
+        }
+        let key = (namespace, name.to_owned());
+        if !is_placeholder(namespace.0) {
+            self.wants.new_lanes.insert(key.clone());
+        }
+        let id = LaneId(self.round.new_placeholder());
+        let lane = Arc::new(Lane {
+            id,
+            namespace,
+            name: name.to_owned(),
+            mode: LaneMode::default(),
+            max_active: None,
+            active: 0,
+            defaults: Defaults::default(),
+        });
+        let round = self.overlay();
+        round.lane_names.insert(key, id);
+        round.lanes.insert(id, Arc::clone(&lane));
+        Ok(lane)
+    }
+
+    fn save_lane(&mut self, lane: &Lane) -> Result<()> {
+        let saved = self.lane_by_id(lane.id)?;
+        self.attend_namespace(saved.namespace);
+        let (name, namespace) = (saved.name.clone(), saved.namespace);
+        let lane = Arc::new(Lane { name, namespace, ..lane.clone() });
+        self.overlay().lanes.insert(lane.id, lane);
+        Ok(())
+    }
+
+    fn add_route(
+        &mut self,
+        namespace: NamespaceId,
+        kind: &str,
+        capabilities: &[String],
+    ) -> Result<RouteId> {
+        let table = self.routes(namespace)?;
+        if let Some(route) = table.find(kind, capabilities) {
+            return Ok(route);
+        }
+        if !is_placeholder(namespace.0) {
+            let route = (namespace, kind.to_owned(), capabilities.to_vec());
+            self.wants.new_routes.insert(route);
+            let last = self.caches.last_route(namespace);
+            self.wants.routes.insert(namespace, last);
+        }
+        let id = RouteId(self.round.new_placeholder());
+        let route = Route { id, kind: kind.to_owned(), capabilities: capabilities.to_vec() };
+        // Placeholders fall, so the latest is the least.
+        let routes = [Arc::new(route)].into_iter().chain(table.routes().iter().cloned());
+        let table = Arc::new(RouteTable::new(routes.collect()));
+        self.overlay().routes.insert(namespace, table);
+        Ok(id)
+    }
+
+    fn new_row(&mut self) -> Result<RowId> {
+        let round = self.overlay();
+        let used = round.rows_used;
+        round.rows_used += 1;
+        if let Some(row) = self.known.new_rows.get(used) {
+            return Ok(*row);
+        }
+        self.wants.new_rows += 1;
+        Ok(RowId(self.round.new_placeholder()))
+    }
+
+    fn insert(
+        &mut self,
+        execution: &Execution,
+        input: &Payload,
+        fingerprint: Option<&[u8; 16]>,
+    ) -> Result<()> {
+        let Execution { row, id, namespace, .. } = *execution;
+        let key = (namespace, id);
+        let inserted = self.round.ids.get(&key).copied();
+        let known = inserted.or_else(|| self.known.ids.get(&key).copied().flatten());
+        if known.is_some_and(|row| self.execution(row).is_some()) {
+            return Err(Error::bug(format!("the execution {id} exists")));
+        }
+        if self.execution(row).is_some() {
+            return Err(Error::bug(format!("row {} has an execution", row.0)));
+        }
+        self.attend(execution);
+        let round = self.overlay();
+        round.ids.insert(key, row);
+        round.inputs.insert(row, (input.clone(), fingerprint.copied()));
+        round.executions.insert(row, Some(execution.clone()));
+        Ok(())
+    }
+
+    fn save(&mut self, execution: &Execution) -> Result<()> {
+        let saved = self.saved(execution)?;
+        // What is fixed at submission stays as it is.
+        let row = Execution {
+            lane: saved.lane,
+            route: saved.route,
+            created_at: saved.created_at,
+            created_by: saved.created_by.clone(),
+            policy: Arc::clone(&saved.policy),
+            tags: Arc::clone(&saved.tags),
+            key: saved.key.clone(),
+            ..execution.clone()
+        };
+        self.attend(&row);
+        self.overlay().executions.insert(row.row, Some(row));
+        Ok(())
+    }
+
+    fn save_tags(&mut self, execution: &Execution) -> Result<()> {
+        let saved = self.saved(execution)?.clone();
+        let row = Execution { tags: Arc::clone(&execution.tags), ..saved };
+        self.overlay().executions.insert(row.row, Some(row));
+        Ok(())
+    }
+
+    fn remove(&mut self, execution: &Execution) -> Result<()> {
+        let row = self.saved(execution)?.row;
+        let round = self.overlay();
+        round.executions.insert(row, None);
+        round.results.remove(&row);
+        round.past_leases.retain(|(of, _), _| *of != row);
+        Ok(())
+    }
+
+    fn put_result(&mut self, row: RowId, result: &Payload) -> Result<()> {
+        self.expect_execution(row)?;
+        self.overlay().results.insert(row, Some(result.clone()));
+        Ok(())
+    }
+
+    fn drop_result(&mut self, row: RowId) -> Result<()> {
+        self.overlay().results.insert(row, None);
+        Ok(())
+    }
+
+    fn add_past_lease(&mut self, lease: &PastLease) -> Result<()> {
+        self.expect_execution(lease.execution)?;
+        let id = (lease.execution, lease.epoch);
+        if self.overlay().past_leases.insert(id, lease.clone()).is_some() {
+            let (row, epoch) = (id.0.0, id.1);
+            return Err(Error::bug(format!("row {row} has an ended lease of epoch {epoch}")));
+        }
+        Ok(())
+    }
+
+    fn add_event(&mut self, event: &NewEvent) -> Result<()> {
+        self.overlay().events.push(event.clone());
+        Ok(())
+    }
+
+    fn put_key(&mut self, key: &Key) -> Result<()> {
+        let name = (key.namespace, key.key.clone());
+        self.overlay().keys.insert(name, Some(key.clone()));
+        Ok(())
+    }
+
+    fn drop_key(&mut self, namespace: NamespaceId, key: &str) -> Result<()> {
+        self.overlay().keys.insert((namespace, key.to_owned()), None);
+        Ok(())
+    }
+
+    fn put_worker(&mut self, worker: &WorkerRow) -> Result<()> {
+        let name = (worker.namespace, worker.instance.clone());
+        self.overlay().workers.insert(name, Some(worker.clone()));
+        Ok(())
+    }
+
+    fn drop_worker(&mut self, namespace: NamespaceId, instance: &str) -> Result<()> {
+        self.overlay().workers.insert((namespace, instance.to_owned()), None);
+        Ok(())
+    }
+
+    fn add_chore(&mut self, kind: &ChoreKind, due_at: Timestamp) -> Result<ChoreId> {
+        let id = ChoreId(self.round.new_placeholder());
+        let chore = Chore { id, kind: kind.clone(), due_at };
+        self.overlay().chores.insert(id, Some(chore));
+        Ok(id)
+    }
+
+    fn save_chore(&mut self, chore: &Chore) -> Result<()> {
+        let known = match self.round.chores.get(&chore.id) {
+            Some(written) => written.is_some(),
+            None => self.known.chores.contains_key(&chore.id),
+        };
+        if !known {
+            return Err(missing("chore", chore.id.0));
+        }
+        self.overlay().chores.insert(chore.id, Some(chore.clone()));
+        Ok(())
+    }
+
+    fn drop_chore(&mut self, id: ChoreId) -> Result<()> {
+        self.overlay().chores.insert(id, None);
+        Ok(())
+    }
+
+    fn trim_events(&mut self, before: Timestamp, limit: usize) -> Result<usize> {
+        let told = std::mem::replace(&mut self.overlay().told_trimmed_events, true);
+        if self.known.trimmed_events.is_none() {
+            self.wants.trim_events = Some((before, limit));
+        }
+        Ok(self.known.trimmed_events.filter(|_| !told).unwrap_or(0))
+    }
+
+    fn trim_keys(&mut self, by: Timestamp, limit: usize) -> Result<usize> {
+        let told = std::mem::replace(&mut self.overlay().told_trimmed_keys, true);
+        if self.known.trimmed_keys.is_none() {
+            self.wants.trim_keys = Some((by, limit));
+        }
+        Ok(self.known.trimmed_keys.filter(|_| !told).unwrap_or(0))
+    }
+}
+
+impl Batch<'_> {
+    /// What is kept of an execution that a rule has read.
+    fn saved(&self, execution: &Execution) -> Result<&Execution> {
+        let saved = self.execution(execution.row);
+        saved
+            .filter(|saved| (saved.namespace, saved.id) == (execution.namespace, execution.id))
+            .ok_or_else(|| missing(&format!("execution {}", execution.id), execution.row.0))
+    }
+
+    fn expect_execution(&self, row: RowId) -> Result<()> {
+        match self.execution(row) {
+            Some(_) => Ok(()),
+            None => Err(missing("execution", row.0)),
+        }
+    }
+
+    /// Makes sure that those who wait for claimable work can be told of it by name: they are after
+    /// the last round, when nothing can be loaded any more.
+    fn attend(&mut self, execution: &Execution) {
+        if execution.claimable() {
+            // A miss is noted, and the round runs again.
+            let _ = self.lane_by_id(execution.lane);
+            let _ = self.routes(execution.namespace);
+            self.attend_namespace(execution.namespace);
+        }
+    }
+
+    fn attend_namespace(&mut self, namespace: NamespaceId) {
+        let _ = self.namespace_by_id(namespace);
+    }
+}

@@ -1,0 +1,131 @@
+//! What a transaction and the database tell each other: what is wanted, what was loaded, and what
+//! is to be written. Plain data, so that neither side knows how the other works.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use everloom_core::{
+    Chore, ChoreId, ChoreKind, Epoch, Execution, ExecutionId, Key, Lane, LaneId, Namespace,
+    NamespaceId, NewEvent, PastLease, Payload, Route, RouteId, RowId, Timestamp, WorkerRow,
+};
+
+/// Rows a round of commands asked for and could not see yet. One statement loads each kind.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Wants {
+    pub(crate) namespaces: BTreeSet<String>,
+    pub(crate) namespace_ids: BTreeSet<NamespaceId>,
+    pub(crate) lanes: BTreeSet<(NamespaceId, String)>,
+    pub(crate) lane_ids: BTreeSet<LaneId>,
+    /// Routes of these namespaces with a higher id, after those of `new_routes` were created.
+    pub(crate) routes: BTreeMap<NamespaceId, RouteId>,
+    /// Row ids for executions to be inserted.
+    pub(crate) new_rows: usize,
+    /// Locked, in the order of their rows.
+    pub(crate) executions: BTreeSet<(NamespaceId, ExecutionId)>,
+    pub(crate) inputs: BTreeSet<RowId>,
+    pub(crate) results: BTreeSet<RowId>,
+    pub(crate) past_leases: BTreeSet<(RowId, Epoch)>,
+    /// All ended leases of these executions; rarely asked.
+    pub(crate) lease_histories: BTreeSet<RowId>,
+    pub(crate) keys: BTreeSet<(NamespaceId, String)>,
+    pub(crate) workers: BTreeSet<(NamespaceId, String)>,
+    pub(crate) chores_of_kind: Vec<ChoreKind>,
+    pub(crate) owned_counts: BTreeSet<LaneId>,
+    /// Locked, and skipping what others have locked; after all others.
+    pub(crate) claims: Vec<WantedClaim>,
+    pub(crate) due: Option<(Timestamp, usize)>,
+    pub(crate) retired: Option<(Timestamp, usize)>,
+    /// What workers own, the longest owned first, and how much of it.
+    pub(crate) owned: BTreeMap<(NamespaceId, String), usize>,
+    pub(crate) lapsed_workers: Option<(Timestamp, usize)>,
+    pub(crate) due_chores: Option<(Timestamp, usize)>,
+    /// How many of the earliest due moments of each kind.
+    pub(crate) next_due: usize,
+    /// To be created unless they exist; ids must be known before anything refers to them.
+    pub(crate) new_namespaces: BTreeSet<String>,
+    pub(crate) new_lanes: BTreeSet<(NamespaceId, String)>,
+    /// Kind and sorted capabilities.
+    pub(crate) new_routes: BTreeSet<(NamespaceId, String, Vec<String>)>,
+    /// To be removed now, because the rule wants to know how many there were.
+    pub(crate) trim_events: Option<(Timestamp, usize)>,
+    pub(crate) trim_keys: Option<(Timestamp, usize)>,
+}
+
+/// Claimable executions of a lane on some routes, as many as all claims of a round want together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct WantedClaim {
+    pub(crate) lane: LaneId,
+    pub(crate) routes: Arc<[RouteId]>,
+    pub(crate) limit: usize,
+}
+
+/// The answers to [`Wants`]. What was wanted and is absent from a map does not exist.
+#[derive(Debug, Default)]
+pub(crate) struct Loaded {
+    /// The database's clock, read after everything was locked.
+    pub(crate) now: Timestamp,
+    pub(crate) namespaces: Vec<Arc<Namespace>>,
+    pub(crate) lanes: Vec<Arc<Lane>>,
+    /// In the order of their ids.
+    pub(crate) routes: BTreeMap<NamespaceId, Vec<Arc<Route>>>,
+    pub(crate) new_rows: Vec<RowId>,
+    /// Executions from every question, locked by this transaction.
+    pub(crate) executions: Vec<Execution>,
+    pub(crate) inputs: BTreeMap<RowId, (Payload, Option<[u8; 16]>)>,
+    pub(crate) results: BTreeMap<RowId, Payload>,
+    pub(crate) past_leases: BTreeMap<(RowId, Epoch), PastLease>,
+    pub(crate) lease_histories: BTreeMap<RowId, Vec<PastLease>>,
+    pub(crate) keys: Vec<Key>,
+    pub(crate) workers: Vec<WorkerRow>,
+    pub(crate) chores: Vec<Chore>,
+    pub(crate) owned_counts: BTreeMap<LaneId, u32>,
+    /// In the order of [`Wants::claims`]: rows in claim order.
+    pub(crate) claims: Vec<Vec<RowId>>,
+    pub(crate) due: Vec<RowId>,
+    pub(crate) retired: Vec<RowId>,
+    pub(crate) owned: BTreeMap<(NamespaceId, String), Vec<RowId>>,
+    pub(crate) lapsed_workers: Vec<(NamespaceId, String)>,
+    pub(crate) due_chores: Vec<ChoreId>,
+    /// The earliest due moments of executions that are not over, with their rows; not locked.
+    pub(crate) due_rows: Vec<(Timestamp, RowId)>,
+    /// The earliest due moments of workers and chores.
+    pub(crate) due_workers: Vec<(Timestamp, NamespaceId, String)>,
+    pub(crate) due_moments_of_chores: Vec<(Timestamp, ChoreId)>,
+    pub(crate) trimmed_events: usize,
+    pub(crate) trimmed_keys: usize,
+}
+
+/// What a batch wrote. One statement writes each kind, in the order of the fields.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    /// Namespaces whose defaults changed.
+    pub(crate) namespaces: Vec<Namespace>,
+    pub(crate) lanes: Vec<Lane>,
+    /// Before the inserted ones: an id may have a second life in one batch.
+    pub(crate) removed: Vec<Execution>,
+    pub(crate) inserted: Vec<Inserted>,
+    /// Executions that existed before and are kept, at their last state.
+    pub(crate) saved: Vec<Execution>,
+    /// Of these, the ones whose tags changed, with the tags before.
+    pub(crate) retagged: Vec<(Execution, Arc<everloom_core::Tags>)>,
+    pub(crate) results: Vec<(RowId, Payload)>,
+    pub(crate) dropped_results: Vec<RowId>,
+    pub(crate) past_leases: Vec<PastLease>,
+    pub(crate) keys: Vec<Key>,
+    pub(crate) dropped_keys: Vec<(NamespaceId, String)>,
+    pub(crate) workers: Vec<WorkerRow>,
+    pub(crate) dropped_workers: Vec<(NamespaceId, String)>,
+    pub(crate) new_chores: Vec<(ChoreKind, Timestamp)>,
+    pub(crate) chores: Vec<Chore>,
+    pub(crate) dropped_chores: Vec<ChoreId>,
+    /// In the order they happened.
+    pub(crate) events: Vec<NewEvent>,
+}
+
+/// An execution to insert, at its last state in the batch.
+#[derive(Debug)]
+pub(crate) struct Inserted {
+    pub(crate) execution: Execution,
+    pub(crate) input: Payload,
+    pub(crate) fingerprint: Option<[u8; 16]>,
+}

@@ -1,0 +1,158 @@
+//! Everything a batch wrote, as one statement per kind.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use everloom_core::{Key, NamespaceId, Tags, WorkerRow};
+
+use crate::error::Result;
+use crate::exchange::Changes;
+use crate::link::{Step, params};
+use crate::rows::tags::Labels;
+use crate::rows::{
+    chores, events, executions, keys, lanes, namespaces, past_leases, payloads, workers,
+};
+use crate::sql;
+
+/// What a transaction was told about rows it did not lock.
+#[derive(Default)]
+pub(crate) struct Told {
+    /// Idempotency keys as they were read, if they existed.
+    pub(crate) keys: BTreeMap<(NamespaceId, String), Option<Key>>,
+    /// Workers that did not exist.
+    pub(crate) absent_workers: BTreeSet<(NamespaceId, String)>,
+}
+
+/// Statements, some of which only hit rows that are still as they were read.
+#[derive(Default)]
+pub(crate) struct Flush {
+    pub(crate) steps: Vec<Step>,
+    /// Which statement must have hit how many rows, or another transaction got in the way.
+    pub(crate) guards: Vec<(usize, usize)>,
+}
+
+impl Flush {
+    fn push_guarded(&mut self, step: Step, rows: usize) {
+        self.guards.push((self.steps.len(), rows));
+        self.steps.push(step);
+    }
+}
+
+pub(crate) fn flush(changes: &Changes, told: &Told) -> Result<Flush> {
+    let mut flush = Flush::default();
+    if !changes.namespaces.is_empty() {
+        flush.steps.push(namespaces::save(&changes.namespaces)?);
+    }
+    if !changes.lanes.is_empty() {
+        flush.steps.push(lanes::save(&changes.lanes)?);
+    }
+    flush_executions(changes, &mut flush.steps)?;
+    flush_beside(changes, &mut flush.steps)?;
+    flush_keys(changes, told, &mut flush);
+    flush_workers(changes, told, &mut flush.steps)?;
+    if !changes.dropped_chores.is_empty() {
+        flush.steps.push(chores::remove(&changes.dropped_chores));
+    }
+    if !changes.chores.is_empty() {
+        flush.steps.push(chores::save(&changes.chores)?);
+    }
+    if !changes.new_chores.is_empty() {
+        flush.steps.push(chores::add(&changes.new_chores)?);
+    }
+    if !changes.events.is_empty() {
+        flush.steps.push(events::add(&changes.events)?);
+    }
+    Ok(flush)
+}
+
+fn flush_executions(changes: &Changes, steps: &mut Vec<Step>) -> Result<()> {
+    let none = Tags::new();
+    let (mut gone, mut new) = (Labels::default(), Labels::default());
+    if !changes.removed.is_empty() {
+        let rows: Vec<i64> = changes.removed.iter().map(|execution| execution.row.0).collect();
+        steps.extend([
+            Step::Prepared(sql::executions::REMOVE, params![rows.clone()]),
+            Step::Prepared(sql::payloads::DROP_INPUT, params![rows.clone()]),
+            Step::Prepared(sql::payloads::DROP_RESULT, params![rows.clone()]),
+            Step::Prepared(sql::past_leases::DROP_ALL, params![rows]),
+        ]);
+        changes.removed.iter().for_each(|old| gone.collect(old, &old.tags, &none));
+    }
+    if !changes.inserted.is_empty() {
+        steps.push(executions::insert(&changes.inserted)?);
+        steps.extend(payloads::add_inputs(&changes.inserted));
+        for inserted in &changes.inserted {
+            new.collect(&inserted.execution, &inserted.execution.tags, &none);
+        }
+    }
+    if !changes.saved.is_empty() {
+        steps.push(executions::save(&changes.saved)?);
+    }
+    if !changes.retagged.is_empty() {
+        let retagged: Vec<_> = changes.retagged.iter().map(|(execution, _)| execution).collect();
+        steps.push(executions::save_tags(&retagged)?);
+        for (execution, before) in &changes.retagged {
+            gone.collect(execution, before, &execution.tags);
+            new.collect(execution, &execution.tags, before);
+        }
+    }
+    steps.extend(gone.remove());
+    steps.extend(new.add());
+    Ok(())
+}
+
+fn flush_beside(changes: &Changes, steps: &mut Vec<Step>) -> Result<()> {
+    if !changes.dropped_results.is_empty() {
+        let rows: Vec<i64> = changes.dropped_results.iter().map(|row| row.0).collect();
+        steps.push(Step::Prepared(sql::payloads::DROP_RESULT, params![rows]));
+    }
+    if !changes.results.is_empty() {
+        steps.push(payloads::put_results(&changes.results));
+    }
+    if !changes.past_leases.is_empty() {
+        steps.push(past_leases::add(&changes.past_leases)?);
+    }
+    Ok(())
+}
+
+/// Keys are not locked when they are read, because most stay as they are. One that did not exist
+/// is inserted, which fails if it does by now; one that did is only changed if it is the same.
+fn flush_keys(changes: &Changes, told: &Told, flush: &mut Flush) {
+    let old = |name: &(NamespaceId, String)| told.keys.get(name).and_then(Option::as_ref);
+    let dropped: Vec<&Key> = changes.dropped_keys.iter().filter_map(old).collect();
+    if !dropped.is_empty() {
+        flush.push_guarded(keys::remove(&dropped), dropped.len());
+    }
+    let (mut new, mut changed) = (Vec::new(), Vec::new());
+    for key in &changes.keys {
+        match old(&(key.namespace, key.key.clone())) {
+            Some(old) => changed.push((key, old)),
+            None => new.push(key),
+        }
+    }
+    if !changed.is_empty() {
+        flush.push_guarded(keys::save(&changed), changed.len());
+    }
+    if !new.is_empty() {
+        flush.steps.push(keys::add(&new));
+    }
+}
+
+fn flush_workers(changes: &Changes, told: &Told, steps: &mut Vec<Step>) -> Result<()> {
+    if !changes.dropped_workers.is_empty() {
+        let namespaces: Vec<i64> = changes.dropped_workers.iter().map(|(id, _)| id.0).collect();
+        let names: Vec<String> =
+            changes.dropped_workers.iter().map(|(_, name)| name.clone()).collect();
+        steps.push(Step::Prepared(sql::workers::DROP, params![namespaces, names]));
+    }
+    let is_new = |worker: &&WorkerRow| {
+        told.absent_workers.contains(&(worker.namespace, worker.instance.clone()))
+    };
+    let (new, known): (Vec<_>, Vec<_>) = changes.workers.iter().partition(is_new);
+    if !new.is_empty() {
+        steps.push(workers::write(sql::workers::ADD, &new)?);
+    }
+    if !known.is_empty() {
+        steps.push(workers::write(sql::workers::PUT, &known)?);
+    }
+    Ok(())
+}

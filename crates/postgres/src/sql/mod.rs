@@ -1,0 +1,25 @@
+//! Statements, a module per table. What binds them is in `rows`.
+//!
+//! What is wanted or written comes in arrays, one per column, so that one statement serves any
+//! number of rows. A statement that locks has two forms: the first questions of a transaction wait
+//! for locks in a fixed order, later ones may not wait (`…_NOWAIT`).
+
+pub(crate) mod chores;
+pub(crate) mod events;
+pub(crate) mod executions;
+pub(crate) mod keys;
+pub(crate) mod lanes;
+pub(crate) mod meta;
+pub(crate) mod namespaces;
+pub(crate) mod past_leases;
+pub(crate) mod payloads;
+#[cfg(test)]
+mod plans;
+pub(crate) mod routes;
+pub(crate) mod tags;
+pub(crate) mod workers;
+
+pub(crate) const BEGIN_READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+pub(crate) const BEGIN_WRITE: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
+pub(crate) const COMMIT: &str = "COMMIT";
+pub(crate) const ROLLBACK: &str = "ROLLBACK";

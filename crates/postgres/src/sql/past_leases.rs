@@ -1,0 +1,46 @@
+macro_rules! select {
+    ($rest:literal) => {
+        concat!(
+            "
+    SELECT past_leases.execution, past_leases.epoch, attempt, run, worker, secret, claimed_at,
+        ended_at, how",
+            $rest
+        )
+    };
+}
+
+pub(crate) const FIND: &str = select!(
+    "
+    FROM unnest($1::bigint[], $2::bigint[]) AS wanted (execution, epoch)
+    JOIN past_leases ON past_leases.execution = wanted.execution
+        AND past_leases.epoch = wanted.epoch"
+);
+
+pub(crate) const OF: &str = select!(
+    "
+    FROM past_leases
+    WHERE execution = ANY ($1)
+    ORDER BY execution, epoch"
+);
+
+pub(crate) const AFTER: &str = select!(
+    "
+    FROM past_leases
+    WHERE execution = $1 AND epoch > $2
+    ORDER BY epoch
+    LIMIT $3"
+);
+
+pub(crate) const ADD: &str = "
+    INSERT INTO past_leases (
+        execution, epoch, attempt, run, worker, secret, claimed_at, ended_at, how
+    )
+    SELECT *
+    FROM unnest(
+        $1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::bytea[],
+        $7::bigint[], $8::bigint[], $9::text[]
+    )";
+
+pub(crate) const DROP_ALL: &str = "
+    DELETE FROM past_leases
+    WHERE execution = ANY ($1)";

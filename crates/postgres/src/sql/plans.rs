@@ -1,0 +1,75 @@
+//! Every hot statement goes through its index, also with a plan that was made while the tables
+//! were empty.
+
+use std::sync::Arc;
+
+use super::{chores, events, executions, keys, lanes, meta, past_leases, payloads, workers};
+use crate::link::Link;
+use crate::migrate;
+use crate::options::Options;
+use crate::target::Target;
+
+fn explain(link: &mut Link, sql: &str) -> String {
+    let params = (1..).take_while(|number| sql.contains(&format!("${number}"))).count();
+    let nulls = match params {
+        0 => String::new(),
+        _ => format!("({})", vec!["NULL"; params].join(", ")),
+    };
+    link.script(&format!("PREPARE asked AS {sql}")).unwrap();
+    let plan = link.script(&format!("EXPLAIN (FORMAT JSON) EXECUTE asked{nulls}")).unwrap();
+    link.script("DEALLOCATE asked").unwrap();
+    plan.unwrap()
+}
+
+#[test]
+fn hot_statements_use_their_indexes() {
+    let url = std::env::var("EVERLOOM_TEST_POSTGRES").expect("EVERLOOM_TEST_POSTGRES is set");
+    let url = format!("{url}?schema=plans_{}", std::process::id());
+    let target = Arc::new(Target::parse(&url, &Options::default()).unwrap());
+    let mut link = Link::open(&target).unwrap();
+    migrate::migrate(&mut link).unwrap();
+    let expected = [
+        (executions::LOCK, "executions_by_uuid"),
+        (executions::FIND, "executions_by_uuid"),
+        (executions::CLAIM_ROUTE, "\"ready\""),
+        (executions::CLAIM_ROUTES, "\"ready\""),
+        (executions::CLAIMABLE, "\"ready\""),
+        (executions::LOCK_DUE, "\"due\""),
+        (executions::LOCK_RETIRED, "\"retired\""),
+        (executions::LOCK_OWNED, "\"owned\""),
+        (executions::NEXT_DUE, "\"due\""),
+        (executions::COUNT_OWNED, "\"owned\""),
+        (executions::SAVE, "executions_pkey"),
+        (executions::SAVE_TAGS, "executions_pkey"),
+        (executions::REMOVE, "executions_pkey"),
+        (executions::EXPIRED_LEASES, "\"due\""),
+        (executions::LIST, "executions_pkey"),
+        (executions::LIST_TAGGED, "tags_pkey"),
+        (executions::LIST_OWNED, "\"owned\""),
+        (executions::LIST_TROUBLED, "\"troubled\""),
+        (lanes::SHARE_BY_NAME, "lanes_namespace_name_key"),
+        (lanes::SHARE_BY_ID, "lanes_pkey"),
+        (lanes::SAVE, "lanes_pkey"),
+        (keys::FIND, "keys_pkey"),
+        (keys::SAVE, "keys_pkey"),
+        (keys::TRIM, "keys_by_expiry"),
+        (payloads::INPUT, "inputs_pkey"),
+        (payloads::RESULT, "results_pkey"),
+        (past_leases::FIND, "past_leases_pkey"),
+        (workers::LOCK, "workers_pkey"),
+        (workers::LOCK_LAPSED, "workers_by_due"),
+        (chores::LOCK_DUE, "chores_by_due"),
+        (events::AFTER, "events_by_cursor"),
+        (events::OF_EXECUTION, "events_of_execution"),
+        (events::TRIM, "events_by_cursor"),
+        (meta::NEXT_DUE, "\"due\""),
+    ];
+    for (sql, index) in expected {
+        let plan = explain(&mut link, sql);
+        assert!(plan.contains(index), "{sql}\n{plan}");
+        assert!(!plan.contains("Seq Scan"), "{sql}\n{plan}");
+    }
+    // A claim reads no more of its route than it takes.
+    assert!(!explain(&mut link, executions::CLAIM_ROUTE).contains("Sort"));
+    link.script(&format!("DROP SCHEMA \"{}\" CASCADE", target.schema)).unwrap();
+}

@@ -1,0 +1,116 @@
+//! How a schema is opened, and what is said when it can not be.
+
+mod common;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use common::{Admin, Schema, run, submit};
+use everloom_core::{Code, Store};
+use everloom_postgres::{Options, PgStore, SCHEMA_VERSION};
+
+fn refused(url: &str, options: &Options) -> everloom_core::Error {
+    PgStore::open(url, options).err().expect("it is refused")
+}
+
+#[test]
+fn two_processes_may_migrate_at_once() {
+    let schema = Schema::new("migrate");
+    std::thread::scope(|scope| {
+        let opening: Vec<_> = (0..4).map(|_| scope.spawn(|| schema.open())).collect();
+        for opened in opening {
+            let mut store = opened.join().expect("it opens");
+            run(&mut store, submit(1)).expect("it works");
+            assert_eq!(store.info().schema, SCHEMA_VERSION);
+        }
+    });
+    let applied = Admin::new().number(&format!("SELECT count(*) FROM {}.migrations", schema.name));
+    assert_eq!(applied, i64::from(SCHEMA_VERSION));
+}
+
+#[test]
+fn a_newer_schema_is_refused() {
+    let schema = Schema::new("newer");
+    drop(schema.open());
+    Admin::new()
+        .run(&format!("INSERT INTO {}.migrations (version, name) VALUES (99, 'x')", schema.name));
+    assert_eq!(refused(&schema.url, &Options::default()).code(), Code::SchemaTooNew);
+}
+
+#[test]
+fn without_migrating_an_empty_database_is_refused_and_stays_empty() {
+    let schema = Schema::new("off");
+    let options = Options { migrate: false, ..Options::default() };
+    assert_eq!(refused(&schema.url, &options).code(), Code::MigrationNeeded);
+    let there = format!("SELECT count(*) FROM pg_namespace WHERE nspname = '{}'", schema.name);
+    assert_eq!(Admin::new().number(&there), 0);
+}
+
+#[test]
+fn a_server_that_is_down_is_unavailable_at_once() {
+    let before = Instant::now();
+    let error = refused("postgres://ann@127.0.0.1:1/app", &Options::default());
+    assert_eq!(error.code(), Code::Unavailable);
+    assert!(error.message().contains("127.0.0.1:1"), "{error}");
+    assert!(before.elapsed() < Duration::from_secs(4));
+}
+
+#[test]
+fn a_database_that_does_not_exist_is_named() {
+    let url = common::server();
+    let (address, _) = url.rsplit_once('/').expect("a database");
+    let error = refused(&format!("{address}/no_such_database"), &Options::default());
+    assert_eq!(error.code(), Code::InvalidInput);
+    assert_eq!(error.field(), Some("url"));
+    assert!(error.message().contains("no_such_database"), "{error}");
+}
+
+#[test]
+fn a_user_without_rights_is_told_so() {
+    let role = format!("r_{}", std::process::id());
+    let schema = Schema::new("rights");
+    drop(schema.open());
+    Admin::new().run(&format!("CREATE ROLE {role} LOGIN PASSWORD 'pw'"));
+    let (_, host) = schema.url.split_once('@').expect("a user");
+    let url = format!("postgres://{role}:pw@{host}");
+    let existing = refused(&url, &Options::default());
+    let new = refused(&url.replace("schema=t_rights", "schema=t_rightless"), &Options::default());
+    Admin::new().run(&format!("DROP ROLE {role}"));
+    for error in [existing, new] {
+        assert_eq!(error.code(), Code::ReadOnly, "{error}");
+    }
+}
+
+/// The dump as a person would read it: tables with their columns, constraints, indexes.
+const DUMP: &str = "
+    SELECT string_agg(line, chr(10) ORDER BY relation, sort, line) FROM (
+        SELECT c.relname AS relation, 0 AS sort, CASE c.relkind WHEN 'S' THEN 'sequence ' ELSE 'table ' END || c.relname AS line
+        FROM pg_class c WHERE c.relnamespace = to_regnamespace($1::text) AND c.relkind IN ('r', 'S')
+        UNION ALL
+        SELECT c.relname, a.attnum, '    ' || a.attname || ' ' || format_type(a.atttypid, a.atttypmod)
+            || CASE WHEN a.attcollation = 950 THEN ' COLLATE \"C\"' ELSE '' END
+            || CASE WHEN a.attnotnull THEN ' NOT NULL' ELSE '' END
+            || CASE WHEN a.attidentity <> '' THEN ' IDENTITY' ELSE '' END
+        FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+        WHERE c.relnamespace = to_regnamespace($1::text) AND c.relkind = 'r'
+        UNION ALL
+        SELECT c.relname, 1000, '    ' || pg_get_constraintdef(k.oid, true)
+        FROM pg_class c JOIN pg_constraint k ON k.conrelid = c.oid AND k.contype = 'c'
+        WHERE c.relnamespace = to_regnamespace($1::text)
+        UNION ALL
+        SELECT i.tablename, 2000, '    ' || replace(i.indexdef, i.schemaname || '.', '')
+        FROM pg_indexes i WHERE i.schemaname = $1
+    ) AS lines";
+
+/// `UPDATE_SCHEMA=1 cargo test` rewrites the dump.
+#[test]
+fn the_checked_in_schema_is_what_the_migrations_make() {
+    let schema = Schema::new("dump");
+    drop(schema.open());
+    let made = Admin::new().text(DUMP, &schema.name) + "\n";
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("schema.sql");
+    if std::env::var_os("UPDATE_SCHEMA").is_some() {
+        std::fs::write(&path, &made).expect("it can be written");
+    }
+    assert_eq!(std::fs::read_to_string(path).unwrap_or_default(), made);
+}

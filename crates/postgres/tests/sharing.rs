@@ -1,0 +1,237 @@
+//! Several processes on one schema.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+
+use common::{Admin, Schema, ask, complete, run, run_all, submit, up_to};
+use everloom_core::*;
+
+#[test]
+fn stores_that_claim_at_once_never_get_the_same_work() {
+    let schema = Schema::new("claims");
+    let mut store = schema.open();
+    run(&mut store, submit(600)).expect("it is submitted");
+    let (sender, claimed) = mpsc::channel();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            let sender = sender.clone();
+            let schema = &schema;
+            scope.spawn(move || {
+                let mut store = schema.open();
+                loop {
+                    let leases = run(&mut store, up_to(7)).expect("a claim").leases;
+                    if leases.is_empty() {
+                        return;
+                    }
+                    leases.iter().for_each(|leased| sender.send(leased.id()).unwrap());
+                }
+            });
+        }
+    });
+    drop(sender);
+    let claimed: Vec<ExecutionId> = claimed.iter().collect();
+    assert_eq!(claimed.len(), 600);
+    assert_eq!(claimed.iter().collect::<BTreeSet<_>>().len(), 600);
+}
+
+#[test]
+fn a_maximum_holds_across_stores() {
+    let schema = Schema::new("cap");
+    let mut store = schema.open();
+    run(&mut store, submit(100)).expect("it is submitted");
+    let cap: PutLane =
+        serde_json::from_value(serde_json::json!({ "lane": "default", "max_active": 10 }))
+            .expect("a command");
+    run(&mut store, cap).expect("a maximum");
+    let claimed = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let mut store = schema.open();
+                for _ in 0..10 {
+                    let leases = run(&mut store, up_to(3)).expect("a claim").leases;
+                    claimed.fetch_add(leases.len(), Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    assert_eq!(claimed.into_inner(), 10);
+}
+
+#[test]
+fn one_key_is_one_submission_however_many_submit_it() {
+    let schema = Schema::new("keys");
+    drop(schema.open());
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let mut store = schema.open();
+                for number in 0..25 {
+                    let mut submit = submit(1);
+                    submit.executions[0].key = Some(format!("order-{number}"));
+                    run(&mut store, submit).expect("created or a duplicate");
+                }
+            });
+        }
+    });
+    let sql = format!("SELECT count(*) FROM {}.executions", schema.name);
+    assert_eq!(Admin::new().number(&sql), 25);
+}
+
+/// What is answered has happened once, and what is refused has not happened.
+#[test]
+fn a_connection_that_is_lost_at_any_moment_loses_and_repeats_nothing() {
+    let schema = Schema::new("lost");
+    let mut stores: Vec<_> = (0..3).map(|_| schema.open()).collect();
+    let (acknowledged, done) = (AtomicUsize::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let acknowledged = &acknowledged;
+        let writers: Vec<_> = stores
+            .iter_mut()
+            .map(|store| scope.spawn(move || submit_one_by_one(store, 150, acknowledged)))
+            .collect();
+        scope.spawn(|| {
+            let admin = Admin::new();
+            while !done.load(Ordering::Relaxed) {
+                admin.terminate(&schema);
+                std::thread::sleep(std::time::Duration::from_millis(30));
+            }
+        });
+        let outcomes: Vec<_> =
+            writers.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
+        done.store(true, Ordering::Relaxed);
+        assert!(outcomes.iter().all(std::result::Result::is_ok));
+    });
+    let sql = format!("SELECT count(*) FROM {}.executions", schema.name);
+    let kept = Admin::new().number(&sql);
+    assert_eq!(kept, i64::try_from(acknowledged.into_inner()).unwrap());
+    assert!(kept > 50, "{kept}");
+}
+
+fn submit_one_by_one(store: &mut dyn Store, count: usize, acknowledged: &AtomicUsize) {
+    for _ in 0..count {
+        match run(store, submit(1)) {
+            Ok(submitted) => {
+                acknowledged.fetch_add(submitted.executions.len(), Ordering::Relaxed);
+            }
+            Err(error) => assert!(error.is_retryable(), "{error}"),
+        }
+    }
+}
+
+#[test]
+fn an_open_transaction_of_someone_else_delays_nobody() {
+    let schema = Schema::new("open");
+    let mut store = schema.open();
+    run(&mut store, submit(2)).expect("it is submitted");
+    let stranger = Admin::new();
+    stranger.run(&format!(
+        "BEGIN; UPDATE {0}.executions SET priority = priority WHERE id = 1; CREATE TABLE {0}.x ()",
+        schema.name
+    ));
+    let leases = run(&mut store, up_to(5)).expect("a claim").leases;
+    assert_eq!(leases.len(), 1);
+    wait_for_events(&mut store, 3);
+    stranger.run("ROLLBACK");
+}
+
+#[test]
+fn another_process_is_told_of_a_commit() {
+    let schema = Schema::new("told");
+    let (mut here, mut there) = (schema.open(), schema.open());
+    let (sender, told) = mpsc::channel();
+    there.listen(Arc::new(move || sender.send(()).unwrap_or_default())).expect("it listens");
+    // It begins to listen in its own time: what comes before that is not told.
+    let is_told = (0..50).any(|_| {
+        run(&mut here, submit(1)).expect("it is submitted");
+        told.recv_timeout(std::time::Duration::from_millis(200)).is_ok()
+    });
+    assert!(is_told);
+    assert!(there.changed_elsewhere().expect("it is known"));
+}
+
+fn wait_for_events(store: &mut dyn Store, count: usize) {
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    while ask(store, &ReadEvents::default()).expect("events").events.len() < count {
+        assert!(std::time::Instant::now() < deadline, "the events stayed away");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn every_follower_sees_every_event_once_and_causes_before_effects() {
+    let rounds = if cfg!(debug_assertions) { 25 } else { 125 };
+    let expected = WRITERS * rounds * BATCH * 3;
+    let schema = Schema::new("log");
+    drop(schema.open());
+    std::thread::scope(|scope| {
+        for writer in 0..WRITERS {
+            let schema = &schema;
+            scope.spawn(move || write_log(&mut schema.open(), writer, rounds));
+        }
+        let followers: Vec<_> = (0..4).map(|_| scope.spawn(|| follow(&schema, expected))).collect();
+        let seen: Vec<_> = followers.into_iter().map(|one| one.join().unwrap()).collect();
+        assert!(seen.iter().all(|log| *log == seen[0]));
+        check_order(&seen[0], expected);
+    });
+}
+
+const WRITERS: usize = 8;
+const BATCH: usize = 10;
+
+/// Submits to its own lane and works off that of another, so that effects follow causes that came
+/// over another connection; at last what is left anywhere.
+fn write_log(store: &mut dyn Store, writer: usize, rounds: usize) {
+    for _ in 0..rounds {
+        let mut submit = submit(BATCH);
+        submit.executions.iter_mut().for_each(|one| one.lane = Some(lane(writer)));
+        run(store, submit).expect("it is submitted");
+        work_off(store, vec![lane((writer + 1) % WRITERS), lane(writer)]);
+    }
+    while work_off(store, (0..WRITERS).map(lane).collect()) > 0 {}
+}
+
+fn work_off(store: &mut dyn Store, lanes: Vec<String>) -> usize {
+    let leases = run(store, Claim { lanes, ..up_to(BATCH) }).expect("a claim").leases;
+    for done in run_all(store, leases.iter().map(complete)) {
+        done.expect("it completes");
+    }
+    leases.len()
+}
+
+fn lane(number: usize) -> String {
+    format!("lane-{number}")
+}
+
+type Log = Vec<(Cursor, EventKind, ExecutionId)>;
+
+fn follow(schema: &Schema, expected: usize) -> Log {
+    let store = schema.open();
+    let mut reader = store.reader().expect("a reader").expect("there is one");
+    let mut query = ReadEvents { limit: 500, from: From::After(Cursor(0)), ..Default::default() };
+    let mut log = Vec::new();
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(120);
+    while log.len() < expected {
+        assert!(std::time::Instant::now() < deadline, "{} of {expected}", log.len());
+        let page = ask(&mut *reader, &query).expect("events");
+        log.extend(
+            page.events.iter().map(|event| (event.cursor, event.kind, event.execution.unwrap())),
+        );
+        query.from = From::After(page.next);
+    }
+    log
+}
+
+fn check_order(log: &Log, expected: usize) {
+    assert_eq!(log.len(), expected);
+    assert!(log.iter().zip(1..).all(|((cursor, ..), place)| cursor.0 == place));
+    let mut seen = std::collections::BTreeMap::<ExecutionId, Vec<EventKind>>::new();
+    for (_, kind, execution) in log {
+        seen.entry(*execution).or_default().push(*kind);
+    }
+    let life = [EventKind::Submitted, EventKind::Claimed, EventKind::Completed];
+    assert!(seen.values().all(|kinds| *kinds == life));
+}
