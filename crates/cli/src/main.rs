@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// A durable execution engine on one SQLite file.
+/// A durable execution engine on one SQLite file, or on PostgreSQL.
 #[derive(Parser)]
 #[command(name = "everloom", version)]
 struct Cli {

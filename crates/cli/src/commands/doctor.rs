@@ -16,7 +16,7 @@ use serde::Serialize;
 /// Example: everloom doctor --store app.db
 #[derive(Args)]
 pub(crate) struct Doctor {
-    /// The database: a path, sqlite://… or a file: URI
+    /// The database: a path, sqlite://…, a file: URI or postgres://…
     #[arg(long)]
     store: String,
     /// Print the findings as JSON

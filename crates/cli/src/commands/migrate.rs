@@ -14,7 +14,7 @@ use everloom::{Code, Engine};
 /// Example: everloom migrate --store app.db --dry-run
 #[derive(Args)]
 pub(crate) struct Migrate {
-    /// The database: a path, sqlite://… or a file: URI
+    /// The database: a path, sqlite://…, a file: URI or postgres://…
     #[arg(long)]
     store: String,
     /// Only say what would be done
