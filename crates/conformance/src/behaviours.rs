@@ -449,7 +449,7 @@ macro_rules! suite {
 macro_rules! tests {
     (($open:expr) $($topic:ident { $($behaviour:ident)* })*) => {$(
         mod $topic {
-            #[allow(unused_imports)]
+            #[allow(unused_imports, reason = "an `open` named by its path needs none")]
             use super::*;
 
             $(#[test]
