@@ -3,12 +3,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::{
-    Defaults, EndReason, Epoch, ExecutionId, LaneId, LeaseLost, NamespaceId, RouteId, RowId,
-    Secret, Timestamp,
+    Defaults, EndReason, Epoch, Error, ExecutionId, LaneId, LeaseLost, NamespaceId, Result,
+    RouteId, RowId, Secret, Timestamp,
 };
-use crate::retry::Failure;
+use crate::retry::{Failure, FailureClass};
 
 /// A namespace: the boundary no rule reads across.
 #[derive(Clone, Debug, PartialEq)]
@@ -239,6 +240,21 @@ pub enum LeaseEnd {
 }
 
 impl LeaseEnd {
+    /// Reads the JSON text a store saved. A class of failure that a later version wrote counts as
+    /// transient.
+    pub fn from_stored(text: &str) -> Result<Self> {
+        let lenient = || {
+            let mut value: Value = serde_json::from_str(text)?;
+            if let Some(class) = value.pointer_mut("/failure/class") {
+                *class = serde_json::to_value(FailureClass::Transient)?;
+            }
+            serde_json::from_value(value)
+        };
+        serde_json::from_str(text).or_else(|_| lenient()).map_err(|error: serde_json::Error| {
+            Error::bug(format!("a stored end of a lease can not be read: {error}"))
+        })
+    }
+
     /// What a holder that calls after the end is told.
     pub fn why_lost(&self) -> LeaseLost {
         match self {
@@ -296,6 +312,15 @@ mod tests {
     fn route(id: i64, kind: &str, capabilities: &[&str]) -> Arc<Route> {
         let capabilities = capabilities.iter().map(ToString::to_string).collect();
         Arc::new(Route { id: RouteId(id), kind: kind.into(), capabilities })
+    }
+
+    #[test]
+    fn a_class_of_failure_from_a_later_version_reads_as_transient() {
+        let stored = r#"{"end":"failed","failure":{"class":"cosmic_ray","message":"zap"}}"#;
+        let end = LeaseEnd::from_stored(stored).unwrap();
+        let failure = Failure::transient("zap");
+        assert_eq!(end, LeaseEnd::Failed { failure, retry_at: None, reason: None });
+        assert!(LeaseEnd::from_stored("{}").is_err());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 use everloom_core::{Epoch, LeaseEnd, PastLease, RowId, Secret};
 use tokio_postgres::Row;
 
-use super::{Columns, from_json, integer, json};
+use super::{Columns, integer, json};
 use crate::error::{Fault, Result};
 use crate::link::{Step, params};
 use crate::sql::past_leases as sql;
@@ -22,7 +22,7 @@ pub(crate) fn from_row(row: &Row) -> Result<PastLease> {
         ended_at: columns.time()?,
         end: match columns.take::<Option<&str>>()? {
             None => LeaseEnd::Completed,
-            Some(text) => from_json(text)?,
+            Some(text) => LeaseEnd::from_stored(text)?,
         },
     })
 }

@@ -1,7 +1,7 @@
 use everloom_core::{Epoch, LeaseEnd, PastLease, RowId, Secret};
 use rusqlite::{Connection, Row, params};
 
-use super::{all, count, first, from_json, integer, json, limit, run, run_on_one, time};
+use super::{all, count, first, integer, json, limit, run, run_on_one, time};
 use crate::error::Result;
 use crate::sql::past_leases as sql;
 
@@ -17,7 +17,7 @@ fn from_row(row: &Row<'_>) -> Result<PastLease> {
         ended_at: time(row, 7)?,
         end: match row.get_ref(8)?.as_str_or_null()? {
             None => LeaseEnd::Completed,
-            Some(text) => from_json(text)?,
+            Some(text) => LeaseEnd::from_stored(text)?,
         },
     })
 }
