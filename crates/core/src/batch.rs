@@ -200,7 +200,14 @@ fn try_batch(
             continue;
         }
         let Some(notes) = round? else { return Ok(Wakes::default()) };
-        let wakes = notes.resolve(&mut *tx).map_err(Fault::Store)?;
+        let wakes = notes.resolve(&mut *tx);
+        // Names of lanes no command asked for may have to be loaded too.
+        if wakes.as_ref().is_err_and(|error| error.again() == Some(Again::Miss))
+            && tx.load_missing().map_err(Fault::Store)?
+        {
+            continue;
+        }
+        let wakes = wakes.map_err(Fault::Store)?;
         tx.commit(now).map_err(Fault::Store)?;
         return Ok(wakes);
     }

@@ -76,3 +76,17 @@ async fn a_server_that_is_not_there_is_a_clear_error() {
     assert_eq!(error.code(), Code::Unavailable);
     assert!(error.is_retryable());
 }
+
+#[tokio::test]
+async fn an_engine_that_never_saw_a_lane_lets_its_sleeping_work_go() {
+    let url = postgres_url();
+    let one = Engine::options().ticks(false).open(&url).await.unwrap();
+    let later = NewExecution::new("work").lane("unknown").delay(Duration::from_millis(1));
+    one.submit(later).await.unwrap();
+    // Opened afterwards, and asked for nothing that would name the lane: only its clock works.
+    let two = Engine::open(&format!("{url}&application_name=two")).await.unwrap();
+    let lanes = vec!["unknown".to_owned()];
+    let claim = Claim { lanes, wait: Duration::from_secs(20), ..Claim::new("worker") };
+    assert_eq!(one.claim(claim).await.unwrap().leases.len(), 1);
+    drop(two);
+}
