@@ -49,7 +49,14 @@ pub(crate) fn migrate(link: &mut Link) -> Result<()> {
 /// 0 when there is no schema yet.
 fn version(link: &mut Link) -> Result<u32, Fault> {
     let schema = link.target().schema.clone();
-    let exists = link.script(&format!("SELECT to_regclass('{schema}.migrations')::text"))?;
+    // Asked of the catalogue's tables: `to_regclass` may answer from what the session remembers
+    // of a time before another process had made them.
+    let exists = link.script(&format!(
+        "SELECT c.relname::text
+        FROM pg_catalog.pg_class AS c
+        JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+        WHERE n.nspname = '{schema}' AND c.relname = 'migrations'"
+    ))?;
     if exists.is_none() {
         return Ok(0);
     }
@@ -91,7 +98,9 @@ fn step(link: &mut Link, from: u32) -> Result<(), Fault> {
 fn apply(link: &mut Link, schema: &str, to: u32, name: &str, text: &str) -> Result<(), Fault> {
     if to == 1 {
         // An existing schema is used as it is: its owner may have made it for us.
-        let exists = link.script(&format!("SELECT to_regnamespace('{schema}')::text"))?;
+        let exists = link.script(&format!(
+            "SELECT nspname::text FROM pg_catalog.pg_namespace WHERE nspname = '{schema}'"
+        ))?;
         if exists.is_none() {
             link.script(&format!("CREATE SCHEMA \"{schema}\""))?;
         }
