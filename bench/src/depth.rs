@@ -29,9 +29,11 @@ struct Row {
     scenario: &'static str,
     store: &'static str,
     waiting: u64,
-    /// Without waiting for the disk, so that it hides nothing.
+    /// Claims per second and their cost without waiting for the disk, so that it hides nothing.
+    rate: f64,
     claim_us: u64,
-    claim_p99_us: u64,
+    p50_us: u64,
+    p99_us: u64,
     /// As a program meets it by default: durable.
     claim_full_us: u64,
     ratio: f64,
@@ -49,15 +51,17 @@ impl Depth {
             ensure!(self.claims < waiting, "measure fewer claims than executions wait");
             let file = scratch.path().join(format!("depth-{waiting}.db"));
             fill(&file, waiting).await?;
-            let (claim_us, claim_p99_us) = self.claim(&file, Durability::Normal).await?;
+            let (claim_us, p99_us) = self.claim(&file, Durability::Normal).await?;
             let (claim_full_us, _) = self.claim(&file, Durability::Full).await?;
             let base = *first.get_or_insert(claim_us);
             report.add(Row {
                 scenario: "depth",
                 store: "sqlite",
                 waiting,
+                rate: rounded(1e6 / claim_us.max(1) as f64),
                 claim_us,
-                claim_p99_us,
+                p50_us: claim_us,
+                p99_us,
                 claim_full_us,
                 ratio: rounded(claim_us as f64 / base as f64),
                 rss_mib: resident_mib(),
