@@ -268,11 +268,6 @@ impl LeaseEnd {
             Self::WorkerGone => LeaseLost::Superseded,
         }
     }
-
-    /// Whether the attempt is over too, and not to be continued under another lease.
-    pub fn ends_attempt(&self) -> bool {
-        !matches!(self, Self::Delayed { .. })
-    }
 }
 
 /// A registered worker process.
