@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use crate::command::{Command, Context, Seed};
 use crate::model::{
-    Again, Code, Error, ExecutionId, Lane, LaneId, LaneMode, Namespace, NamespaceId, Result, Route,
-    RouteId, Settings, Timestamp,
+    Again, Code, Error, ExecutionId, FlowId, Lane, LaneId, LaneMode, Namespace, NamespaceId,
+    Result, Route, RouteId, Settings, Timestamp,
 };
 use crate::recorder::Recorder;
 use crate::store::{Read, Store, Tx};
@@ -81,6 +81,8 @@ pub struct Wakes {
     pub ready: Vec<ReadyWork>,
     /// Executions that ended.
     pub ended: Vec<ExecutionId>,
+    /// Flows that ended.
+    pub ended_flows: Vec<FlowId>,
     /// The earliest moment at which something written became due.
     pub due: Option<Timestamp>,
     /// Whether events were appended.
@@ -90,7 +92,11 @@ pub struct Wakes {
 impl Wakes {
     /// Whether nobody needs to be told.
     pub fn is_empty(&self) -> bool {
-        self.ready.is_empty() && self.ended.is_empty() && self.due.is_none() && !self.events
+        self.ready.is_empty()
+            && self.ended.is_empty()
+            && self.ended_flows.is_empty()
+            && self.due.is_none()
+            && !self.events
     }
 }
 
@@ -112,6 +118,7 @@ pub struct ReadyWork {
 pub(crate) struct Notes {
     pub(crate) ready: BTreeMap<(NamespaceId, LaneId, Option<RouteId>), usize>,
     pub(crate) ended: Vec<ExecutionId>,
+    pub(crate) ended_flows: Vec<FlowId>,
     pub(crate) due: Option<Timestamp>,
     pub(crate) events: bool,
 }
@@ -131,7 +138,13 @@ impl Notes {
             let namespace = read.namespace_by_id(namespace)?;
             ready.push(ReadyWork { namespace, lane, route, count });
         }
-        Ok(Wakes { ready, ended: self.ended, due: self.due, events: self.events })
+        Ok(Wakes {
+            ready,
+            ended: self.ended,
+            ended_flows: self.ended_flows,
+            due: self.due,
+            events: self.events,
+        })
     }
 }
 

@@ -10,11 +10,12 @@ use crate::chore::{Chore, ChoreKind};
 use crate::event::{EventKind, NewEvent};
 use crate::memory::MemoryStore;
 use crate::model::{
-    ChoreId, Cursor, Defaults, Epoch, Execution, Key, PastLease, Payload, RouteTable, RowId,
-    WorkerRow,
+    ChoreId, Cursor, Defaults, Edge, EdgeId, Epoch, Execution, Flow, FlowRow, Join, Key, PastLease,
+    Payload, RouteTable, RowId, WorkerRow,
 };
 use crate::store::{
-    Count, EventScan, EventSlice, EventSpan, ListScan, ListSlice, Source, StoreInfo, Transaction,
+    Count, EventScan, EventSlice, EventSpan, FlowScan, FlowSlice, ListScan, ListSlice, MemberCount,
+    Source, StoreInfo, Transaction,
 };
 
 /// Draws an id and a secret, writes or not, and then ends as told.
@@ -410,6 +411,20 @@ impl Read for FaultyTx<'_> {
         fn event_span() -> EventSpan;
         fn list(filter: &ListScan, below: Option<RowId>, limit: usize, scan: usize) -> ListSlice;
         fn counts(namespace: NamespaceId, lane: Option<LaneId>) -> Vec<Count>;
+        fn execution(row: RowId) -> Option<Execution>;
+        fn flow(namespace: NamespaceId, id: FlowId) -> Option<Flow>;
+        fn flow_by_row(row: FlowRow) -> Flow;
+        fn is_gated(flow: FlowRow) -> bool;
+        fn member(flow: FlowRow, node: &str) -> Option<Execution>;
+        fn members(flow: FlowRow, after: Option<&str>, limit: usize) -> Vec<Execution>;
+        fn count_members(flow: FlowRow) -> Vec<MemberCount>;
+        fn children(parent: RowId, after: Option<RowId>, limit: usize) -> Vec<Execution>;
+        fn join(target: RowId) -> Option<Join>;
+        fn edges_from(source: RowId, after: Option<RowId>, limit: usize) -> Vec<Edge>;
+        fn edges_into(target: RowId, bound: bool) -> Vec<Edge>;
+        fn edge(flow: FlowRow, id: EdgeId) -> Option<Edge>;
+        fn reach(from: &[RowId]) -> Vec<(RowId, RowId)>;
+        fn list_flows(filter: &FlowScan, below: Option<FlowRow>, limit: usize, scan: usize) -> FlowSlice;
         fn oldest_ready(lane: LaneId) -> Option<Timestamp>;
         fn expired_leases(namespace: NamespaceId, as_of: Timestamp, after: Option<(Timestamp, ExecutionId)>, limit: usize) -> Vec<Execution>;
     }
@@ -425,7 +440,16 @@ impl Tx for FaultyTx<'_> {
         fn insert(execution: &Execution, input: &Payload, fingerprint: Option<&[u8; 16]>) -> ();
         fn save(execution: &Execution) -> ();
         fn save_tags(execution: &Execution) -> ();
+        fn save_member(execution: &Execution) -> ();
         fn remove(execution: &Execution) -> ();
+        fn new_flow_row() -> FlowRow;
+        fn insert_flow(flow: &Flow) -> ();
+        fn save_flow(flow: &Flow) -> ();
+        fn remove_flow(flow: &Flow) -> ();
+        fn add_edge(edge: &Edge) -> ();
+        fn save_edge(edge: &Edge) -> ();
+        fn drop_edge(edge: &Edge) -> ();
+        fn put_join(join: &Join) -> ();
         fn put_result(row: RowId, result: &Payload) -> ();
         fn drop_result(row: RowId) -> ();
         fn add_past_lease(lease: &PastLease) -> ();

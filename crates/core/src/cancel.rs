@@ -8,6 +8,7 @@ use serde_json::json;
 use crate::command::{Command, Context};
 use crate::event::{EventKind, log};
 use crate::finish::finish;
+use crate::flow::gate;
 use crate::lease::{Fenced, fence, lease_of, load};
 use crate::model::{
     CancelRequest, Cause, Check, Code, End, EndReason, Error, Execution, ExecutionId, LeaseEnd,
@@ -116,6 +117,7 @@ impl Command for Cancel {
             | State::Resumable
             | State::Delayed(_)
             | State::Granted(_)
+            | State::WaitingChildren(_)
             | State::Active(_) => {
                 end_cancelled(tx, cx, &mut execution, &request, false)?;
                 Ok(CancelOutcome::Cancelled)
@@ -154,15 +156,15 @@ pub(crate) fn end_cancelled(
     finish(tx, cx, execution, LeaseEnd::Cancelled { acknowledged }, end, Cause::Cancel)
 }
 
-/// Ends an active execution that was asked to stop, because its worker stopped. Says whether it
-/// did.
+/// Ends an active execution that was asked to stop, or whose flow is being closed, because its
+/// worker stopped. Says whether it did.
 pub(crate) fn acknowledge(
     tx: &mut dyn Tx,
     cx: &Context,
     execution: &mut Execution,
 ) -> Result<bool> {
     let Some(request) = lease_of(execution)?.cancel.clone() else {
-        return Ok(false);
+        return gate::stops(tx, cx, execution);
     };
     end_cancelled(tx, cx, execution, &request, true)?;
     Ok(true)

@@ -1,11 +1,15 @@
 //! Long work in slices: a chore is a row that says what is left to do, so that no transaction
 //! holds the writer for long and a crash resumes it where it stopped.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::command::Context;
 use crate::delete;
-use crate::model::{ChoreId, NamespaceId, Result, Timestamp};
+use crate::flow::{self, FlowWork};
+use crate::misses::Misses;
+use crate::model::{ChoreId, FlowRow, NamespaceId, Result, RowId, Timestamp};
 use crate::store::Tx;
 use crate::worker;
 
@@ -35,6 +39,31 @@ pub enum ChoreKind {
         /// What it has owned since then or before.
         by: Timestamp,
     },
+    /// Go on with what follows from what happened to a flow's members.
+    Flow {
+        /// The flow.
+        flow: FlowRow,
+        /// What to do.
+        #[serde(flatten)]
+        work: FlowWork,
+    },
+    /// Close a flow, because its deadline has passed.
+    FlowDeadline {
+        /// The flow.
+        flow: FlowRow,
+    },
+    /// Remove an ended flow, because its time is over.
+    RemoveFlow {
+        /// The flow.
+        flow: FlowRow,
+    },
+    /// Cancel what an ended execution has made.
+    CancelChildren {
+        /// The execution.
+        parent: RowId,
+        /// The last child that was looked at.
+        after: Option<RowId>,
+    },
 }
 
 /// What a slice of a chore leaves behind.
@@ -45,13 +74,42 @@ pub(crate) enum Slice {
     More { due_at: Timestamp },
 }
 
-/// Works off one slice of at most about `rows` rows.
-pub(crate) fn work(tx: &mut dyn Tx, cx: &Context, mut chore: Chore, rows: usize) -> Result<()> {
-    let slice = match &chore.kind {
+/// Works off a slice of at most about `rows` rows of each of these chores, which are due.
+pub(crate) fn work(tx: &mut dyn Tx, cx: &Context, due: Vec<Chore>, rows: usize) -> Result<()> {
+    let mut flows = BTreeMap::<FlowRow, Vec<(Chore, FlowWork)>>::new();
+    let mut misses = Misses::default();
+    for chore in due {
+        match &chore.kind {
+            ChoreKind::Flow { flow, work } => {
+                let (flow, work) = (*flow, work.clone());
+                flows.entry(flow).or_default().push((chore, work));
+            }
+            _ => {
+                misses.pass(slice(tx, cx, chore, rows))?;
+            }
+        }
+    }
+    for (flow, chores) in flows {
+        misses.pass(flow::work(tx, cx, flow, chores))?;
+    }
+    misses.finish()
+}
+
+fn slice(tx: &mut dyn Tx, cx: &Context, mut chore: Chore, rows: usize) -> Result<()> {
+    let slice = match &mut chore.kind {
         ChoreKind::Retention => delete::sweep(tx, cx, rows)?,
         ChoreKind::WorkerGone { namespace, instance, by } => {
             worker::dispossess(tx, cx, *namespace, instance, *by, rows)?
         }
+        ChoreKind::FlowDeadline { flow } => {
+            flow::expire(tx, cx, *flow)?;
+            Slice::Done
+        }
+        ChoreKind::RemoveFlow { flow } => flow::remove(tx, cx, *flow, rows, "retention")?,
+        ChoreKind::CancelChildren { parent, after } => {
+            flow::children::cancel(tx, cx, *parent, after, rows)?
+        }
+        ChoreKind::Flow { .. } => Slice::Done,
     };
     match slice {
         Slice::Done => tx.drop_chore(chore.id),

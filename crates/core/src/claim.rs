@@ -1,5 +1,6 @@
 //! Claiming work: the next executions of some lanes that a worker can do.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -8,10 +9,11 @@ use crate::clock;
 use crate::command::{Command, Context};
 use crate::event::{EventKind, log};
 use crate::finish::take_slots;
+use crate::flow::{Bound, bindings, gate};
 use crate::model::{
-    Cause, Check, DEFAULT_NAME, Error, Execution, ExecutionId, Fallback, Grant, Lane, LaneMode,
-    Lease, LeaseToken, Limits, Namespace, Payload, Ready, Result, RouteId, State, Tags, Timestamp,
-    default_name, duration_ms, option_duration_ms,
+    Cause, Check, DEFAULT_NAME, Error, Execution, ExecutionId, Fallback, FlowId, Grant, Lane,
+    LaneMode, Lease, LeaseToken, Limits, Namespace, Payload, Ready, Result, RouteId, State, Tags,
+    Timestamp, default_name, duration_ms, option_duration_ms,
 };
 use crate::store::Tx;
 
@@ -161,6 +163,15 @@ pub struct Leased {
     /// What the handler should use instead, after this many retries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallback: Option<Fallback>,
+    /// The flow it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flow: Option<FlowId>,
+    /// Its name in the flow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// What it waited for and was to be handed over, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub bound: BTreeMap<String, Bound>,
 }
 
 impl Leased {
@@ -247,6 +258,8 @@ impl Claim {
                 if execution.deadline_at.is_some_and(|deadline| deadline <= cx.now) {
                     clock::settle(tx, cx, &mut execution)?;
                     overdue += 1;
+                } else if gate::refuses(tx, cx, &mut execution)? {
+                    overdue += 1;
                 } else {
                     taken.push(self.own(tx, cx, execution, lane)?);
                 }
@@ -298,7 +311,7 @@ pub(crate) fn readiness(execution: &Execution) -> Option<Ready> {
         State::Waiting => Some(Ready::Waiting),
         State::Resumable => Some(Ready::Resumable),
         State::Granted(grant) => Some(grant.back),
-        State::Delayed(_) | State::Active(_) | State::Ended(_) => None,
+        State::Delayed(_) | State::Active(_) | State::WaitingChildren(_) | State::Ended(_) => None,
     }
 }
 
@@ -364,6 +377,7 @@ pub(crate) fn leased(
         let input = (input.bytes.len() <= room).then_some(input);
         room -= input.as_ref().map_or(0, |input| input.bytes.len());
         let route = routes.get(execution.route).ok_or_else(unknown_route)?;
+        let bound = bindings(tx, execution, &mut room)?;
         leases.push(Leased {
             lease: LeaseToken {
                 execution: execution.id,
@@ -385,6 +399,9 @@ pub(crate) fn leased(
             deadline_at: execution.deadline_at,
             tags: (*execution.tags).clone(),
             fallback: execution.policy.fallback(execution.retries).cloned(),
+            flow: execution.member.as_ref().map(|member| member.flow_id),
+            node: execution.member.as_ref().map(|member| member.node.clone()),
+            bound,
         });
     }
     Ok(leases)

@@ -8,6 +8,7 @@ use crate::command::{Command, Context};
 use crate::event::{EventKind, log};
 use crate::fail::{Ending, after, fail_attempt};
 use crate::finish::{finish, requeue};
+use crate::misses::Misses;
 use crate::model::{
     Cause, End, EndReason, Execution, LeaseEnd, Outcome, Ready, Result, State, Timer, Timestamp,
 };
@@ -71,19 +72,23 @@ impl Command for Tick {
         let slice = self.slice.max(1);
         let due = tx.due(cx.now, slice)?;
         let mut done = due.len();
+        let mut misses = Misses::default();
         for mut execution in due {
-            settle(tx, cx, &mut execution)?;
+            misses.pass(settle(tx, cx, &mut execution))?;
         }
+        misses.finish()?;
         done += worker::forget_lapsed(tx, cx, slice)?;
-        // One chore a tick: work that is due in time goes before work that is merely long.
-        if let Some(chore) = tx.chores(cx.now, 1)?.pop() {
-            chore::work(tx, cx, chore, slice)?;
-            done += 1;
-        }
+        let chores = tx.chores(cx.now, CHORES)?;
+        done += chores.len();
+        chore::work(tx, cx, chores, slice)?;
         let next_due = tx.next_due()?;
         Ok(Ticked { done, next_due, more: next_due.is_some_and(|due| due <= cx.now) })
     }
 }
+
+/// How many chores go on in one tick: work that is due in time goes before work that is merely
+/// long.
+const CHORES: usize = 20;
 
 /// Does to an execution what is due by now.
 pub(crate) fn settle(tx: &mut dyn Tx, cx: &Context, execution: &mut Execution) -> Result<()> {
@@ -112,7 +117,7 @@ pub(crate) fn settle(tx: &mut dyn Tx, cx: &Context, execution: &mut Execution) -
                 None => lose_lease(tx, cx, execution),
             }
         }
-        State::Waiting | State::Resumable | State::Ended(_) => Ok(()),
+        State::Waiting | State::Resumable | State::WaitingChildren(_) | State::Ended(_) => Ok(()),
     }
 }
 

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
-use crate::model::{ExecutionId, Limits, Result, Secret, Settings, Timestamp};
+use crate::model::{ExecutionId, FlowId, Limits, Result, Secret, Settings, Timestamp};
 use crate::store::{Read, Tx};
 
 /// A change, as plain data. Its rule is its [`apply`](Command::apply).
@@ -88,6 +88,11 @@ impl<'a> Context<'a> {
         let tail = self.with_random(Rng::random);
         let millis = u64::try_from(self.now.as_millis()).unwrap_or(0);
         ExecutionId(uuid::Builder::from_unix_timestamp_millis(millis, &tail).into_uuid())
+    }
+
+    /// A new time-ordered id of a flow.
+    pub fn flow_id(&self) -> FlowId {
+        FlowId(self.execution_id().0)
     }
 
     /// A new lease secret.

@@ -7,7 +7,7 @@ use crate::chore::Slice;
 use crate::command::{Command, Context};
 use crate::event::{EventKind, log};
 use crate::lease::load;
-use crate::model::{Code, Error, Execution, ExecutionId, Key, Result, default_name};
+use crate::model::{Code, Error, Execution, ExecutionId, Key, KeyOf, Result, default_name};
 use crate::store::Tx;
 
 /// Removes an ended execution with all that belongs to it. Its events stay as long as events do.
@@ -27,6 +27,15 @@ impl Command for Delete {
 
     fn apply(&self, tx: &mut dyn Tx, cx: &Context) -> Result<()> {
         let execution = load(tx, &self.namespace, self.execution)?;
+        if let Some(member) = &execution.member {
+            return Err(Error::new(
+                Code::InUse,
+                format!(
+                    "execution {} is a member of flow {}; delete that",
+                    execution.id, member.flow_id
+                ),
+            ));
+        }
         if !execution.status().is_terminal() {
             return Err(Error::new(
                 Code::WrongState,
@@ -50,10 +59,10 @@ fn own_key(tx: &mut dyn Tx, execution: &Execution) -> Result<Option<Key>> {
         return Ok(None);
     };
     let key = tx.keys(execution.namespace, &[name])?.pop().flatten();
-    Ok(key.filter(|key| key.execution == execution.id))
+    Ok(key.filter(|key| key.of == KeyOf::Execution(execution.id)))
 }
 
-fn remove(tx: &mut dyn Tx, cx: &Context, execution: &Execution, by: &str) -> Result<()> {
+pub(crate) fn remove(tx: &mut dyn Tx, cx: &Context, execution: &Execution, by: &str) -> Result<()> {
     tx.remove(execution)?;
     log(tx, cx, execution, EventKind::Deleted, None, Some(json!({ "by": by })))
 }

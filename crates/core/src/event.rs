@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use crate::command::{Context, Query};
 use crate::model::{
-    Check, Code, Cursor, Epoch, Error, Execution, ExecutionId, LaneId, Limits, NamespaceId, Result,
-    RowId, Tags, Timestamp,
+    Check, Code, Cursor, Epoch, Error, Execution, ExecutionId, FlowId, LaneId, Limits, NamespaceId,
+    Result, RowId, Tags, Timestamp,
 };
 use crate::store::{EventScan, Read, Tx};
 
@@ -78,6 +78,10 @@ event_kinds! {
     Tagged "execution.tagged" 14;
     /// It was removed, by hand or because its time was over.
     Deleted "execution.deleted" 15;
+    /// It ended without having run: what it waited for can not happen any more.
+    Skipped "execution.skipped" 16;
+    /// It waits for its join or for its children.
+    Blocked "execution.blocked" 17;
     /// A worker took it.
     Claimed "lease.claimed" 30;
     /// It was reserved for a worker.
@@ -112,12 +116,47 @@ event_kinds! {
     WorkerDead "worker.dead" 72;
     /// A worker was not heard of in time.
     WorkerExpired "worker.expired" 73;
+    /// A flow was submitted.
+    FlowSubmitted "flow.submitted" 80;
+    /// Nodes or edges were added to a flow.
+    FlowExtended "flow.extended" 81;
+    /// A flow was held.
+    FlowHeld "flow.held" 82;
+    /// A flow was let go.
+    FlowUnheld "flow.unheld" 83;
+    /// A flow is being ended before its members are through.
+    FlowCancelling "flow.cancelling" 84;
+    /// Every member is over, and no failure went unhandled.
+    FlowCompleted "flow.completed" 85;
+    /// A member failed and nothing handled it.
+    FlowFailed "flow.failed" 86;
+    /// A flow ended because someone stopped it.
+    FlowCancelled "flow.cancelled" 87;
+    /// A flow ended because its deadline passed.
+    FlowExpired "flow.expired" 88;
+    /// Members of a flow began anew.
+    FlowReplayed "flow.replayed" 89;
+    /// A flow was removed, by hand or because its time was over.
+    FlowDeleted "flow.deleted" 90;
+    /// A flow's tags changed.
+    FlowTagged "flow.tagged" 91;
 }
 
 impl EventKind {
     /// Whether it ends an execution's run; there is exactly one such event per run that ended.
     pub const fn is_terminal(self) -> bool {
-        matches!(self, Self::Completed | Self::Failed | Self::Cancelled | Self::Expired)
+        matches!(
+            self,
+            Self::Completed | Self::Failed | Self::Cancelled | Self::Expired | Self::Skipped
+        )
+    }
+
+    /// Whether it ends a flow's run; there is exactly one such event per run that ended.
+    pub const fn ends_flow(self) -> bool {
+        matches!(
+            self,
+            Self::FlowCompleted | Self::FlowFailed | Self::FlowCancelled | Self::FlowExpired
+        )
     }
 }
 
@@ -134,6 +173,8 @@ pub struct NewEvent {
     pub execution: Option<(RowId, ExecutionId)>,
     /// The lane it is about.
     pub lane: Option<LaneId>,
+    /// The flow it, or its execution, belongs to.
+    pub flow: Option<FlowId>,
     /// The attempt it is about.
     pub attempt: Option<u32>,
     /// The fence at the time.
@@ -155,6 +196,7 @@ impl NewEvent {
             namespace,
             execution: None,
             lane: None,
+            flow: None,
             attempt: None,
             epoch: None,
             worker: None,
@@ -179,6 +221,7 @@ pub(crate) fn log(
         namespace: execution.namespace,
         execution: Some((execution.row, execution.id)),
         lane: Some(execution.lane),
+        flow: execution.member.as_ref().map(|member| member.flow_id),
         attempt: Some(execution.attempt).filter(|attempt| *attempt > 0),
         epoch: Some(execution.epoch),
         worker: worker.map(str::to_owned),
@@ -204,6 +247,9 @@ pub struct Event {
     /// The lane it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lane: Option<String>,
+    /// The flow it, or its execution, belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flow: Option<FlowId>,
     /// The attempt it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<u32>,
@@ -237,6 +283,9 @@ pub struct EventFilter {
     /// About this lane; needs the namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lane: Option<String>,
+    /// About this flow or a member of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flow: Option<FlowId>,
     /// About an execution that had all these tags when it happened.
     #[serde(skip_serializing_if = "Tags::is_empty")]
     pub tags: Tags,
@@ -346,6 +395,7 @@ impl EventFilter {
         let mut scan = EventScan {
             kinds: self.kinds.clone(),
             execution: self.execution,
+            flow: self.flow,
             tags: self.tags.clone(),
             ..EventScan::default()
         };

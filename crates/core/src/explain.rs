@@ -6,10 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::claim::free_slots;
 use crate::command::{Context, Query};
+use crate::flow::what_for;
 use crate::lease::load;
 use crate::model::{
-    DelayCause, Execution, ExecutionId, Lane, LaneMode, Limits, Result, State, Status, Timestamp,
-    default_name,
+    DelayCause, Execution, ExecutionId, Lane, LaneMode, Limits, Ready, Result, State, Status,
+    Timestamp, default_name,
 };
 use crate::store::Read;
 
@@ -48,7 +49,8 @@ impl Query for Explain {
         let lane = read.lane_by_id(execution.lane)?;
         let blocked_by = match &execution.state {
             State::Waiting | State::Resumable => obstacles(read, cx, &execution, &lane)?,
-            State::Delayed(_) if execution.held => vec![HELD.to_owned()],
+            State::WaitingChildren(_) => what_for(read, &execution)?,
+            State::Delayed(_) if execution.is_held() => held(&execution),
             State::Delayed(_) | State::Granted(_) | State::Active(_) | State::Ended(_) => vec![],
         };
         Ok(Explanation {
@@ -60,7 +62,13 @@ impl Query for Explain {
     }
 }
 
-const HELD: &str = "It is held; unhold it to let it go.";
+/// By whom it is held, if it is.
+fn held(execution: &Execution) -> Vec<String> {
+    let own = execution.held.then(|| "It is held; unhold it to let it go.".to_owned());
+    let flow = execution.member.as_ref().filter(|_| execution.gated);
+    let flow = flow.map(|member| format!("Its flow {} is held; unhold that.", member.flow_id));
+    own.into_iter().chain(flow).collect()
+}
 
 fn summary(cx: &Context, execution: &Execution, lane: &Lane) -> String {
     let for_long = words(cx.now.since(execution.since));
@@ -94,6 +102,10 @@ fn summary(cx: &Context, execution: &Execution, lane: &Lane) -> String {
             };
             format!("{why} at {}, in {}.", delay.until, words(delay.until.since(cx.now)))
         }
+        State::WaitingChildren(blocked) => match blocked.then {
+            Ready::Waiting => format!("Has waited for {for_long} for what comes before it."),
+            Ready::Resumable => format!("Has waited for {for_long} for what it has made."),
+        },
         State::Granted(grant) => {
             format!("Reserved for worker `{}` until {}.", grant.worker, grant.until)
         }
@@ -130,10 +142,7 @@ fn obstacles(
     execution: &Execution,
     lane: &Lane,
 ) -> Result<Vec<String>> {
-    let mut found = Vec::new();
-    if execution.held {
-        found.push(HELD.to_owned());
-    }
+    let mut found = held(execution);
     if lane.mode == LaneMode::Paused {
         found.push(format!("Lane `{}` is paused; resume it.", lane.name));
     }

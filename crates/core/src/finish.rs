@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::command::Context;
 use crate::event::{EventKind, log};
+use crate::flow::{Cascade, children, gate};
 use crate::model::{Cause, End, Execution, Lane, LeaseEnd, Outcome, PastLease, Result, State};
 use crate::store::Tx;
 
@@ -38,7 +39,11 @@ pub(crate) fn leave(
             free_slot(tx, execution)?;
         }
         State::Granted(_) => free_slot(tx, execution)?,
-        State::Waiting | State::Resumable | State::Delayed(_) | State::Ended(_) => {}
+        State::Waiting
+        | State::Resumable
+        | State::Delayed(_)
+        | State::WaitingChildren(_)
+        | State::Ended(_) => {}
     }
     execution.enter(state, cause, cx.now);
     Ok(())
@@ -60,8 +65,29 @@ fn free_slot(tx: &mut dyn Tx, execution: &Execution) -> Result<()> {
     }
 }
 
-/// Ends an execution: the one place where a run becomes terminal, with its one event.
+/// Ends an execution, and lets everything follow that follows from it.
 pub(crate) fn finish(
+    tx: &mut dyn Tx,
+    cx: &Context,
+    execution: &mut Execution,
+    lease_end: LeaseEnd,
+    end: End,
+    cause: Cause,
+) -> Result<()> {
+    match execution.member.clone() {
+        None => end_run(tx, cx, execution, lease_end, end, cause),
+        Some(member) => {
+            let mut cascade = Cascade::of(tx, member.flow)?;
+            cascade.end(tx, cx, execution, lease_end, end, cause)?;
+            cascade.finish(tx, cx).map(drop)
+        }
+    }
+}
+
+/// Ends an execution: the one place where a run becomes terminal, with its one event.
+///
+/// A member of a flow is ended through its [`Cascade`].
+pub(crate) fn end_run(
     tx: &mut dyn Tx,
     cx: &Context,
     execution: &mut Execution,
@@ -73,8 +99,13 @@ pub(crate) fn finish(
     let (kind, data) = (terminal_event(end.outcome), terminal_data(&end));
     leave(tx, cx, execution, lease_end, State::Ended(end), cause)?;
     execution.held = false;
+    execution.gated = false;
     tx.save(execution)?;
-    log(tx, cx, execution, kind, worker.as_deref(), data)
+    log(tx, cx, execution, kind, worker.as_deref(), data)?;
+    match execution.spawned {
+        true => children::parent_ended(tx, cx, execution.row),
+        false => Ok(()),
+    }
 }
 
 fn terminal_event(outcome: Outcome) -> EventKind {
@@ -83,6 +114,7 @@ fn terminal_event(outcome: Outcome) -> EventKind {
         Outcome::Failed => EventKind::Failed,
         Outcome::Cancelled => EventKind::Cancelled,
         Outcome::Expired => EventKind::Expired,
+        Outcome::Skipped => EventKind::Skipped,
     }
 }
 
@@ -90,7 +122,7 @@ fn terminal_event(outcome: Outcome) -> EventKind {
 fn terminal_data(end: &End) -> Option<Value> {
     match end.outcome {
         Outcome::Completed => None,
-        Outcome::Failed | Outcome::Cancelled | Outcome::Expired => Some(json!({
+        Outcome::Failed | Outcome::Cancelled | Outcome::Expired | Outcome::Skipped => Some(json!({
             "reason": end.reason,
             "message": end.message,
             "by": end.by,
@@ -108,6 +140,9 @@ pub(crate) fn requeue(
     cause: Cause,
     (kind, data): (EventKind, Option<Value>),
 ) -> Result<()> {
+    if gate::stops(tx, cx, execution)? {
+        return Ok(());
+    }
     let worker = execution.state.worker().map(str::to_owned);
     leave(tx, cx, execution, lease_end, state, cause)?;
     tx.save(execution)?;

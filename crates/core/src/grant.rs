@@ -138,7 +138,7 @@ impl ClaimExecution {
             needed.iter().filter(|token| !self.capabilities.contains(token)).cloned().collect();
         Ok(if !matches!(execution.state, State::Waiting | State::Resumable) {
             Some(ClaimRefusal::NotClaimable { status: execution.status() })
-        } else if execution.held {
+        } else if execution.is_held() {
             Some(ClaimRefusal::Held)
         } else if lane.mode == LaneMode::Paused {
             Some(ClaimRefusal::LanePaused)

@@ -31,6 +31,7 @@ mod complete;
 mod delay;
 mod fail;
 mod finish;
+mod flow;
 mod release;
 
 mod hold;
@@ -54,6 +55,7 @@ mod read;
 mod registry;
 
 mod memory;
+mod misses;
 
 pub use batch::{Call, Clock, Job, ReadyWork, Wakes, run_batch};
 pub use cancel::{AcknowledgeCancel, Cancel, CancelAcknowledged, CancelOutcome};
@@ -67,6 +69,15 @@ pub use delete::Delete;
 pub use event::{Event, EventFilter, EventKind, EventPage, From, NewEvent, ReadEvents};
 pub use explain::{Explain, Explanation};
 pub use fail::{Fail, FailOutcome};
+pub use flow::{
+    AddExecution, AddExecutionOutcome, After, ApplyEdge, ApplyEdgeOutcome, Bound, CancelFlow,
+    CreateFlow, CreateFlowOutcome, DeleteFlow, DrawFlow, Drawing, DrawnFlow, DrawnNode, EdgeStaged,
+    EdgeView, ExtendFlow, FlowCancelled, FlowCursor, FlowExtended, FlowPage, FlowReplayed,
+    FlowSubmitted, FlowTagged, FlowView, FlowWork, GetFlow, HoldFlow, JoinView, ListFlows,
+    ListNodes, NewEdge, NewFlow, NewNode, NodePage, NodeView, ReplayFlow, SetFlowTags, SetJoin,
+    SetJoinOutcome, Spawn, SpawnInto, Spawned, StageEdge, SubmitFlow, UnholdFlow, Upstream,
+    WaitChildren, WaitChildrenOutcome,
+};
 pub use grant::{ClaimExecution, ClaimRefusal, ClaimedExecution, DEFAULT_RESERVE, RedeemGrant};
 pub use hold::{Hold, HoldOutcome, Unhold};
 pub use lane::{DrainLane, LaneChanged, PauseLane, PutLane, ResumeLane};
@@ -90,8 +101,8 @@ pub use retry::{Failure, FailureClass};
 pub use revoke::{NothingToRevoke, RevokeLease, RevokeOutcome};
 pub use set_tags::{SetTags, Tagged};
 pub use store::{
-    BackupProgress, Count, EventScan, EventSlice, EventSpan, ListScan, ListSlice, Read, Source,
-    Store, StoreInfo, Transaction, Tx,
+    BackupProgress, Count, EventScan, EventSlice, EventSpan, FlowScan, FlowSlice, ListScan,
+    ListSlice, MemberCount, Read, Source, Store, StoreInfo, Transaction, Tx,
 };
 pub use submit::{NewExecution, Submission, Submit, Submitted};
 pub use worker::{

@@ -6,8 +6,8 @@ use crate::command::{Context, Query};
 use crate::event::default_page;
 use crate::lease::load;
 use crate::model::{
-    Axes, CancelRequest, Check, End, Epoch, Error, Execution, ExecutionId, Limits, Payload, Policy,
-    Progress, Result, RowId, State, Status, Tags, Timestamp, default_name,
+    Axes, CancelRequest, Check, End, Epoch, Error, Execution, ExecutionId, FlowId, Limits, Payload,
+    Policy, Progress, Result, RowId, State, Status, Tags, Timestamp, default_name,
 };
 use crate::store::{Count, ListScan, Read};
 
@@ -92,6 +92,15 @@ pub struct ExecutionView {
     /// The idempotency key it was submitted under.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
+    /// The flow it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flow: Option<FlowId>,
+    /// Its name in the flow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// The execution that made it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<ExecutionId>,
     /// The reference's state vector.
     pub axes: Axes,
 }
@@ -115,10 +124,18 @@ pub(crate) fn view(
     let lane = read.lane_by_id(execution.lane)?;
     let routes = read.routes(execution.namespace)?;
     let route = routes.get(execution.route);
+    let parent = match execution.parent {
+        Some(row) => read.execution(row)?.map(|parent| parent.id),
+        None => None,
+    };
     let (owned_until, cancel) = match &execution.state {
         State::Granted(grant) => (Some(grant.until), None),
         State::Active(lease) => (Some(lease.until), lease.cancel.clone()),
-        State::Waiting | State::Resumable | State::Delayed(_) | State::Ended(_) => (None, None),
+        State::Waiting
+        | State::Resumable
+        | State::Delayed(_)
+        | State::WaitingChildren(_)
+        | State::Ended(_) => (None, None),
     };
     Ok(ExecutionView {
         id: execution.id,
@@ -128,7 +145,7 @@ pub(crate) fn view(
         capabilities: route.map(|route| route.capabilities.clone()).unwrap_or_default(),
         status: execution.status(),
         since: execution.since,
-        held: execution.held,
+        held: execution.is_held(),
         due_at: execution.due_at(),
         priority: execution.priority,
         deadline_at: execution.deadline_at,
@@ -148,6 +165,9 @@ pub(crate) fn view(
         tags: (*execution.tags).clone(),
         policy: (*execution.policy).clone(),
         key: execution.key.clone(),
+        flow: execution.member.as_ref().map(|member| member.flow_id),
+        node: execution.member.as_ref().map(|member| member.node.clone()),
+        parent,
         axes: execution.axes(lane.mode, cx.now),
     })
 }

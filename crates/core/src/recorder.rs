@@ -8,11 +8,14 @@ use crate::chore::{Chore, ChoreKind};
 use crate::claim::free_slots;
 use crate::event::NewEvent;
 use crate::model::{
-    ChoreId, Cursor, Defaults, Epoch, Error, Execution, ExecutionId, Key, Lane, LaneId, LaneMode,
-    Namespace, NamespaceId, PastLease, Payload, Result, RouteId, RouteTable, RowId, Timestamp,
-    WorkerRow,
+    ChoreId, Cursor, Defaults, Edge, EdgeId, Epoch, Error, Execution, ExecutionId, Flow, FlowId,
+    FlowRow, Join, Key, Lane, LaneId, LaneMode, Namespace, NamespaceId, PastLease, Payload, Result,
+    RouteId, RouteTable, RowId, Timestamp, WorkerRow,
 };
-use crate::store::{Count, EventScan, EventSlice, EventSpan, ListScan, ListSlice, Read, Tx};
+use crate::store::{
+    Count, EventScan, EventSlice, EventSpan, FlowScan, FlowSlice, ListScan, ListSlice, MemberCount,
+    Read, Tx,
+};
 
 pub(crate) struct Recorder<'a> {
     tx: &'a mut dyn Tx,
@@ -51,6 +54,12 @@ impl<'a> Recorder<'a> {
             self.notes.ended.push(execution.id);
         } else {
             self.note_due(execution.due_at());
+        }
+    }
+
+    fn note_flow(&mut self, flow: &Flow) {
+        if flow.status().is_terminal() {
+            self.notes.ended_flows.push(flow.id);
         }
     }
 
@@ -121,6 +130,20 @@ impl Read for Recorder<'_> {
         fn event_span(&mut self) -> EventSpan;
         fn list(&mut self, filter: &ListScan, below: Option<RowId>, limit: usize, scan: usize) -> ListSlice;
         fn counts(&mut self, namespace: NamespaceId, lane: Option<LaneId>) -> Vec<Count>;
+        fn execution(&mut self, row: RowId) -> Option<Execution>;
+        fn flow(&mut self, namespace: NamespaceId, id: FlowId) -> Option<Flow>;
+        fn flow_by_row(&mut self, row: FlowRow) -> Flow;
+        fn is_gated(&mut self, flow: FlowRow) -> bool;
+        fn member(&mut self, flow: FlowRow, node: &str) -> Option<Execution>;
+        fn members(&mut self, flow: FlowRow, after: Option<&str>, limit: usize) -> Vec<Execution>;
+        fn count_members(&mut self, flow: FlowRow) -> Vec<MemberCount>;
+        fn children(&mut self, parent: RowId, after: Option<RowId>, limit: usize) -> Vec<Execution>;
+        fn join(&mut self, target: RowId) -> Option<Join>;
+        fn edges_from(&mut self, source: RowId, after: Option<RowId>, limit: usize) -> Vec<Edge>;
+        fn edges_into(&mut self, target: RowId, bound: bool) -> Vec<Edge>;
+        fn edge(&mut self, flow: FlowRow, id: EdgeId) -> Option<Edge>;
+        fn reach(&mut self, from: &[RowId]) -> Vec<(RowId, RowId)>;
+        fn list_flows(&mut self, filter: &FlowScan, below: Option<FlowRow>, limit: usize, scan: usize) -> FlowSlice;
         fn oldest_ready(&mut self, lane: LaneId) -> Option<Timestamp>;
         fn expired_leases(&mut self, namespace: NamespaceId, as_of: Timestamp, after: Option<(Timestamp, ExecutionId)>, limit: usize) -> Vec<Execution>;
     }
@@ -146,7 +169,16 @@ impl Tx for Recorder<'_> {
             then |this| this.note_execution(execution);
         fn save(&mut self, execution: &Execution) -> (), then |this| this.note_execution(execution);
         fn save_tags(&mut self, execution: &Execution) -> ();
+        fn save_member(&mut self, execution: &Execution) -> ();
         fn remove(&mut self, execution: &Execution) -> ();
+        fn new_flow_row(&mut self) -> FlowRow;
+        fn insert_flow(&mut self, flow: &Flow) -> ();
+        fn save_flow(&mut self, flow: &Flow) -> (), then |this| this.note_flow(flow);
+        fn remove_flow(&mut self, flow: &Flow) -> ();
+        fn add_edge(&mut self, edge: &Edge) -> ();
+        fn save_edge(&mut self, edge: &Edge) -> ();
+        fn drop_edge(&mut self, edge: &Edge) -> ();
+        fn put_join(&mut self, join: &Join) -> ();
         fn put_result(&mut self, row: RowId, result: &Payload) -> ();
         fn drop_result(&mut self, row: RowId) -> ();
         fn add_past_lease(&mut self, lease: &PastLease) -> ();

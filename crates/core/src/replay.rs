@@ -5,8 +5,11 @@ use serde_json::json;
 
 use crate::command::{Command, Context};
 use crate::event::{EventKind, log};
+use crate::flow;
 use crate::lease::load;
-use crate::model::{Cause, Code, Error, ExecutionId, Result, State, Status, default_name};
+use crate::model::{
+    Cause, Code, Error, Execution, ExecutionId, Result, State, Status, default_name,
+};
 use crate::store::Tx;
 
 /// Starts a new run of an ended execution: retries and reclaims begin at zero, its deadline is as
@@ -36,36 +39,56 @@ impl Command for Replay {
 
     fn apply(&self, tx: &mut dyn Tx, cx: &Context) -> Result<Replayed> {
         let mut execution = load(tx, &self.namespace, self.execution)?;
-        let State::Ended(end) = &execution.state else {
-            return Err(Error::new(
-                Code::WrongState,
-                format!(
-                    "execution {} is {}; only an ended one can be replayed",
-                    execution.id,
-                    execution.status()
-                ),
-            ));
-        };
-        let replays = execution.run - 1;
-        if replays >= execution.policy.max_replays() {
-            return Err(Error::new(
-                Code::WrongState,
-                format!(
-                    "execution {} was replayed {replays} times, as often as its policy allows; submit it anew",
-                    execution.id
-                ),
-            ));
+        check_replay(&execution)?;
+        if let Some(member) = execution.member.clone() {
+            return flow::replay_member(tx, cx, member.flow, &member.node);
         }
-        let data = json!({ "ended": end.outcome, "run": execution.run + 1 });
-        execution.deadline_at = execution.policy.deadline.map(|allowed| cx.now + allowed);
-        execution.retries = 0;
-        execution.reclaims = 0;
-        execution.run += 1;
-        execution.progress = None;
-        execution.enter(State::Waiting, Cause::Replay, cx.now);
-        tx.drop_result(execution.row)?;
-        tx.save(&execution)?;
-        log(tx, cx, &execution, EventKind::Replayed, None, Some(data))?;
+        reopen(tx, cx, &mut execution, State::Waiting)?;
         Ok(Replayed { status: execution.status(), run: execution.run })
     }
+}
+
+/// Refuses to replay what has not ended, or what was replayed too often.
+pub(crate) fn check_replay(execution: &Execution) -> Result<()> {
+    if !execution.status().is_terminal() {
+        return Err(Error::new(
+            Code::WrongState,
+            format!(
+                "execution {} is {}; only an ended one can be replayed",
+                execution.id,
+                execution.status()
+            ),
+        ));
+    }
+    let replays = execution.run - 1;
+    if replays >= execution.policy.max_replays() {
+        return Err(Error::new(
+            Code::WrongState,
+            format!(
+                "execution {} was replayed {replays} times, as often as its policy allows; submit it anew",
+                execution.id
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// Begins a new run.
+pub(crate) fn reopen(
+    tx: &mut dyn Tx,
+    cx: &Context,
+    execution: &mut Execution,
+    state: State,
+) -> Result<()> {
+    let ended = execution.state.end().map(|end| end.outcome);
+    execution.deadline_at = execution.policy.deadline.map(|allowed| cx.now + allowed);
+    execution.retries = 0;
+    execution.reclaims = 0;
+    execution.run += 1;
+    execution.progress = None;
+    execution.enter(state, Cause::Replay, cx.now);
+    tx.drop_result(execution.row)?;
+    tx.save(execution)?;
+    let data = json!({ "ended": ended, "run": execution.run });
+    log(tx, cx, execution, EventKind::Replayed, None, Some(data))
 }

@@ -114,7 +114,11 @@ impl Command for RevokeLease {
         let (to, cancel) = match &execution.state {
             State::Granted(grant) => (grant.back.into(), None),
             State::Active(lease) => (State::Waiting, lease.cancel.clone()),
-            State::Waiting | State::Resumable | State::Delayed(_) | State::Ended(_) => {
+            State::Waiting
+            | State::Resumable
+            | State::Delayed(_)
+            | State::WaitingChildren(_)
+            | State::Ended(_) => {
                 return nothing(NothingToRevoke::NotOwned { status: execution.status() });
             }
         };

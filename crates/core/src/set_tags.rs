@@ -36,23 +36,8 @@ impl Command for SetTags {
     type Output = Tagged;
 
     fn apply(&self, tx: &mut dyn Tx, cx: &Context) -> Result<Tagged> {
-        let mut check = Check::default();
-        check.at_most("tags", self.tags.len(), 2 * Limits::TAGS);
-        for (key, value) in self.tags.iter().take(2 * Limits::TAGS) {
-            check.tag("tags", key, value.as_deref());
-        }
-        check.finish()?;
         let mut execution = load(tx, &self.namespace, self.execution)?;
-        let mut tags = (*execution.tags).clone();
-        for (key, value) in &self.tags {
-            match value {
-                Some(value) => tags.insert(key.clone(), value.clone()),
-                None => tags.remove(key),
-            };
-        }
-        let mut check = Check::default();
-        check.at_most("tags", tags.len(), Limits::TAGS);
-        check.finish()?;
+        let tags = merged(&execution.tags, &self.tags)?;
         if tags != *execution.tags {
             execution.tags = Arc::new(tags.clone());
             tx.save_tags(&execution)?;
@@ -61,4 +46,25 @@ impl Command for SetTags {
         }
         Ok(Tagged { tags })
     }
+}
+
+/// Tags after a change, unless that is refused.
+pub(crate) fn merged(tags: &Tags, changes: &TagChanges) -> Result<Tags> {
+    let mut check = Check::default();
+    check.at_most("tags", changes.len(), 2 * Limits::TAGS);
+    for (key, value) in changes.iter().take(2 * Limits::TAGS) {
+        check.tag("tags", key, value.as_deref());
+    }
+    check.finish()?;
+    let mut tags = tags.clone();
+    for (key, value) in changes {
+        match value {
+            Some(value) => tags.insert(key.clone(), value.clone()),
+            None => tags.remove(key),
+        };
+    }
+    let mut check = Check::default();
+    check.at_most("tags", tags.len(), Limits::TAGS);
+    check.finish()?;
+    Ok(tags)
 }

@@ -26,9 +26,9 @@ use crate::batch::Clock;
 use crate::chore::{Chore, ChoreKind};
 use crate::event::{Event, EventKind, NewEvent};
 use crate::model::{
-    ChoreId, Code, Cursor, Defaults, Epoch, Error, Execution, ExecutionId, Key, Lane, LaneId,
-    Namespace, NamespaceId, PastLease, Payload, Result, RouteId, RouteTable, RowId, Status, Tags,
-    Timestamp, WorkerRow,
+    ChoreId, Code, Cursor, Defaults, Edge, EdgeId, Epoch, Error, Execution, ExecutionId, Flow,
+    FlowId, FlowRow, FlowStatus, Join, Key, Lane, LaneId, Namespace, NamespaceId, PastLease,
+    Payload, Result, RouteId, RouteTable, RowId, Status, Tags, Timestamp, WorkerRow,
 };
 
 /// A place rows can be read from.
@@ -244,6 +244,72 @@ pub trait Read {
     /// How many executions are in which state, of a namespace or one of its lanes. Scans.
     fn counts(&mut self, namespace: NamespaceId, lane: Option<LaneId>) -> Result<Vec<Count>>;
 
+    /// The execution in a row.
+    fn execution(&mut self, row: RowId) -> Result<Option<Execution>>;
+
+    /// The flow of that id.
+    fn flow(&mut self, namespace: NamespaceId, id: FlowId) -> Result<Option<Flow>>;
+
+    /// The flow in a row that exists.
+    fn flow_by_row(&mut self, row: FlowRow) -> Result<Flow>;
+
+    /// Whether a flow is held or being closed. A store that locks what it reads does not lock for
+    /// this one: what is under way meanwhile counts as before or after.
+    fn is_gated(&mut self, flow: FlowRow) -> Result<bool>;
+
+    /// The member of a flow with that name.
+    fn member(&mut self, flow: FlowRow, node: &str) -> Result<Option<Execution>>;
+
+    /// The members of a flow by name, from the first one after `after`.
+    fn members(
+        &mut self,
+        flow: FlowRow,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<Execution>>;
+
+    /// How many members of a flow are in which state. Scans the flow.
+    fn count_members(&mut self, flow: FlowRow) -> Result<Vec<MemberCount>>;
+
+    /// Executions that a parent has made and that are not over, by row, from the first one after
+    /// `after`.
+    fn children(
+        &mut self,
+        parent: RowId,
+        after: Option<RowId>,
+        limit: usize,
+    ) -> Result<Vec<Execution>>;
+
+    /// What an execution waits for, or waited for.
+    fn join(&mut self, target: RowId) -> Result<Option<Join>>;
+
+    /// Edges out of an execution to targets after one, by target and ordinal.
+    fn edges_from(
+        &mut self,
+        source: RowId,
+        after: Option<RowId>,
+        limit: usize,
+    ) -> Result<Vec<Edge>>;
+
+    /// Edges into an execution, by source and ordinal; only those that bind a result, if so asked.
+    fn edges_into(&mut self, target: RowId, bound: bool) -> Result<Vec<Edge>>;
+
+    /// The edge of that name.
+    fn edge(&mut self, flow: FlowRow, id: EdgeId) -> Result<Option<Edge>>;
+
+    /// Sources and targets of all edges that can be reached from some executions along edges, each
+    /// pair once. Walks what can be reached.
+    fn reach(&mut self, from: &[RowId]) -> Result<Vec<(RowId, RowId)>>;
+
+    /// Flows that match, newest first, below a row; looks at no more than `scan` flows.
+    fn list_flows(
+        &mut self,
+        filter: &FlowScan,
+        below: Option<FlowRow>,
+        limit: usize,
+        scan: usize,
+    ) -> Result<FlowSlice>;
+
     /// When the longest waiting claimable execution of a lane became so. Scans what waits.
     fn oldest_ready(&mut self, lane: LaneId) -> Result<Option<Timestamp>>;
 
@@ -294,7 +360,10 @@ pub trait Tx: Read {
     /// Saves an execution's tags.
     fn save_tags(&mut self, execution: &Execution) -> Result<()>;
 
-    /// Removes an execution with its input, result, tags and ended leases.
+    /// Gives an execution that has none its place in a flow.
+    fn save_member(&mut self, execution: &Execution) -> Result<()>;
+
+    /// Removes an execution with its input, result, tags, ended leases, join and edges.
     fn remove(&mut self, execution: &Execution) -> Result<()>;
 
     /// Sets or replaces an execution's result.
@@ -302,6 +371,30 @@ pub trait Tx: Read {
 
     /// Removes an execution's result, if there is one.
     fn drop_result(&mut self, row: RowId) -> Result<()>;
+
+    /// The row of the next flow.
+    fn new_flow_row(&mut self) -> Result<FlowRow>;
+
+    /// Inserts a flow.
+    fn insert_flow(&mut self, flow: &Flow) -> Result<()>;
+
+    /// Saves what may change of a flow: state, hold, run, counts, deadline and tags.
+    fn save_flow(&mut self, flow: &Flow) -> Result<()>;
+
+    /// Removes a flow that has no members any more.
+    fn remove_flow(&mut self, flow: &Flow) -> Result<()>;
+
+    /// Adds an edge that does not exist.
+    fn add_edge(&mut self, edge: &Edge) -> Result<()>;
+
+    /// Saves whether an edge was applied.
+    fn save_edge(&mut self, edge: &Edge) -> Result<()>;
+
+    /// Removes an edge.
+    fn drop_edge(&mut self, edge: &Edge) -> Result<()>;
+
+    /// Creates or replaces what an execution waits for.
+    fn put_join(&mut self, join: &Join) -> Result<()>;
 
     /// Appends to an execution's ended leases.
     fn add_past_lease(&mut self, lease: &PastLease) -> Result<()>;
@@ -368,6 +461,8 @@ pub struct EventScan {
     pub row: Option<RowId>,
     /// About this lane.
     pub lane: Option<LaneId>,
+    /// About this flow or a member of it.
+    pub flow: Option<FlowId>,
     /// About an execution that had all these tags.
     pub tags: Tags,
 }
@@ -380,12 +475,14 @@ impl EventScan {
         kind: EventKind,
         execution: Option<ExecutionId>,
         lane: Option<LaneId>,
+        flow: Option<FlowId>,
         tags: &Tags,
     ) -> bool {
         self.namespace.is_none_or(|wanted| wanted == namespace)
             && (self.kinds.is_empty() || self.kinds.contains(&kind))
             && (self.execution.is_none() || self.execution == execution)
             && (self.lane.is_none() || self.lane == lane)
+            && (self.flow.is_none() || self.flow == flow)
             && self.tags.iter().all(|(key, value)| tags.get(key) == Some(value))
     }
 }
@@ -442,6 +539,54 @@ pub struct ListSlice {
     pub executions: Vec<Execution>,
     /// Read on below this row; `None` at the end.
     pub next: Option<RowId>,
+}
+
+/// A flow filter in the store's own ids. What is left out does not matter.
+#[derive(Clone, Debug, Default)]
+pub struct FlowScan {
+    /// Of this namespace.
+    pub namespace: NamespaceId,
+    /// In one of these states; none means all.
+    pub statuses: Vec<FlowStatus>,
+    /// Of this kind.
+    pub kind: Option<String>,
+    /// With all these tags.
+    pub tags: Tags,
+    /// Submitted then or later.
+    pub created_from: Option<Timestamp>,
+    /// Submitted before.
+    pub created_before: Option<Timestamp>,
+}
+
+impl FlowScan {
+    /// Whether a flow of the namespace is meant.
+    pub fn matches(&self, flow: &Flow) -> bool {
+        (self.statuses.is_empty() || self.statuses.contains(&flow.status()))
+            && (self.kind.is_none() || self.kind == flow.kind)
+            && self.tags.iter().all(|(key, value)| flow.tags.get(key) == Some(value))
+            && self.created_from.is_none_or(|from| from <= flow.created_at)
+            && self.created_before.is_none_or(|before| flow.created_at < before)
+    }
+}
+
+/// A slice of a list of flows.
+#[derive(Clone, Debug, Default)]
+pub struct FlowSlice {
+    /// What matched.
+    pub flows: Vec<Flow>,
+    /// Read on below this row; `None` at the end.
+    pub next: Option<FlowRow>,
+}
+
+/// How many members of a flow are in a state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemberCount {
+    /// The state.
+    pub status: Status,
+    /// Whether these were ever claimed.
+    pub started: bool,
+    /// How many.
+    pub count: u64,
 }
 
 /// How many executions are in a state.

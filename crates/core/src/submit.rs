@@ -1,6 +1,6 @@
 //! Submitting work: all of a batch or nothing, landing directly in its state.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,9 +11,9 @@ use crate::command::{Command, Context};
 use crate::event::{EventKind, log};
 use crate::lane;
 use crate::model::{
-    Check, Code, DelayCause, Epoch, Error, Execution, ExecutionId, Key, Lane, LaneMode, Limits,
-    Namespace, NamespaceId, Payload, Policy, Ready, Result, RouteId, State, Status, Tags, Timer,
-    Timestamp, default_name, option_duration_ms,
+    Blocked, Check, Code, Epoch, Error, Execution, ExecutionId, FlowTerms, Key, KeyOf, Lane,
+    LaneMode, Limits, Member, Namespace, NamespaceId, Payload, Policy, Ready, Result, RouteId,
+    RowId, State, Status, Tags, Timestamp, default_name, option_duration_ms,
 };
 use crate::namespace;
 use crate::store::{Read, Tx};
@@ -185,7 +185,7 @@ impl NewExecution {
         self
     }
 
-    fn check(&self, check: &mut Check, limits: &Limits) {
+    pub(crate) fn check(&self, check: &mut Check, limits: &Limits) {
         check.name("kind", &self.kind);
         check.payload("input", &self.input, limits);
         if let Some(key) = &self.key {
@@ -328,7 +328,7 @@ impl Submit {
     fn plan(&self, read: &mut dyn Read, cx: &Context) -> Result<Vec<Plan>> {
         let namespace = read.namespace(&self.namespace)?;
         let mut first = FirstUses::default();
-        let mut refusals = Refusals::default();
+        let mut refusals = Refusals::of("executions");
         let mut plans = Vec::with_capacity(self.executions.len());
         for (index, item) in self.executions.iter().enumerate() {
             let named = item.key.is_some() || item.id.is_some();
@@ -352,48 +352,51 @@ impl Submit {
             }
         }
         refusals.finish()?;
-        self.check_routes(read, namespace.as_deref(), &plans)?;
+        let created = self.executions.iter().zip(&plans);
+        let created = created.filter(|(_, plan)| matches!(plan, Plan::Create { .. }));
+        let created: Vec<_> = created.map(|(item, _)| item).collect();
+        check_routes(read, namespace.as_deref(), &created, "executions")?;
         Ok(plans)
     }
+}
 
-    /// Counts the routes that would be new, so that a refusal comes before the first write.
-    fn check_routes(
-        &self,
-        read: &mut dyn Read,
-        namespace: Option<&Namespace>,
-        plans: &[Plan],
-    ) -> Result<()> {
-        let table = match namespace {
-            Some(namespace) => Some(read.routes(namespace.id)?),
-            None => None,
-        };
-        let known = table.as_ref().map_or(0, |table| table.routes().len());
-        if known + self.executions.len() <= Limits::ROUTES {
-            return Ok(());
-        }
-        let mut added = BTreeMap::new();
-        for (item, plan) in self.executions.iter().zip(plans) {
-            let capabilities = sorted(&item.capabilities);
-            let exists = |kind: &str| {
-                table.as_ref().is_some_and(|table| table.find(kind, &capabilities).is_some())
-            };
-            if matches!(plan, Plan::Create { .. }) && !exists(&item.kind) {
-                added.insert((&item.kind, capabilities), ());
-            }
-        }
-        if known + added.len() <= Limits::ROUTES {
-            return Ok(());
-        }
-        Err(Error::invalid(
-            "executions",
-            format!(
-                "a namespace has at most {} pairs of kind and capabilities, with these it would have {}; \
-                 use fewer kinds and put what varies into the input",
-                Limits::ROUTES,
-                known + added.len()
-            ),
-        ))
+/// Counts the routes that would be new, so that a refusal comes before the first write.
+pub(crate) fn check_routes(
+    read: &mut dyn Read,
+    namespace: Option<&Namespace>,
+    items: &[&NewExecution],
+    field: &str,
+) -> Result<()> {
+    let table = match namespace {
+        Some(namespace) => Some(read.routes(namespace.id)?),
+        None => None,
+    };
+    let known = table.as_ref().map_or(0, |table| table.routes().len());
+    if known + items.len() <= Limits::ROUTES {
+        return Ok(());
     }
+    let mut added = BTreeSet::new();
+    for item in items {
+        let capabilities = sorted(&item.capabilities);
+        let exists = |kind: &str| {
+            table.as_ref().is_some_and(|table| table.find(kind, &capabilities).is_some())
+        };
+        if !exists(&item.kind) {
+            added.insert((&item.kind, capabilities));
+        }
+    }
+    if known + added.len() <= Limits::ROUTES {
+        return Ok(());
+    }
+    Err(Error::invalid(
+        field,
+        format!(
+            "a namespace has at most {} pairs of kind and capabilities, with these it would have {}; \
+             use fewer kinds and put what varies into the input",
+            Limits::ROUTES,
+            known + added.len()
+        ),
+    ))
 }
 
 /// Where in the batch each key and id was first used.
@@ -442,10 +445,10 @@ fn known(
     };
     if let Some(key) = &item.key {
         let held = read.keys(namespace.id, &[key])?.pop().flatten();
-        if let Some((used_for, status)) = held_by(read, cx, namespace.id, held)? {
-            return match used_for.fingerprint == fingerprint {
-                true => Ok(Plan::Duplicate { id: used_for.execution, status }),
-                false => Err(conflict(item)),
+        if let Some(held) = held_by(read, cx, namespace.id, held)? {
+            return match (held.of, held.fingerprint == fingerprint) {
+                (KeyOf::Execution(id), true) => Ok(Plan::Duplicate { id, status: held.status }),
+                _ => Err(conflict(item)),
             };
         }
     }
@@ -460,31 +463,56 @@ fn known(
     Ok(new)
 }
 
-/// The key, as long as its window is open, and what its execution is doing.
-fn held_by(
+/// A key whose window is open.
+pub(crate) struct HeldKey {
+    pub(crate) of: KeyOf,
+    pub(crate) fingerprint: [u8; 16],
+    /// What its execution is doing, unless that was removed or the key is a flow's.
+    status: Option<Status>,
+}
+
+/// The key, as long as its window is open.
+pub(crate) fn held_by(
     read: &mut dyn Read,
     cx: &Context,
     namespace: NamespaceId,
     key: Option<Key>,
-) -> Result<Option<(Key, Option<Status>)>> {
-    let Some(key) = key else { return Ok(None) };
-    if let Some(expires_at) = key.expires_at {
-        return Ok((cx.now < expires_at).then_some((key, None)));
+) -> Result<Option<HeldKey>> {
+    let Some(Key { of, fingerprint, expires_at, .. }) = key else { return Ok(None) };
+    let held = |status| HeldKey { of, fingerprint, status };
+    if let Some(expires_at) = expires_at {
+        return Ok((cx.now < expires_at).then(|| held(None)));
     }
-    let Some(execution) = read.find(namespace, &[key.execution])?.pop().flatten() else {
-        return Ok(None);
+    let (status, ended) = match of {
+        KeyOf::Execution(id) => match read.find(namespace, &[id])?.pop().flatten() {
+            Some(execution) => {
+                let ended = execution.status().is_terminal();
+                let window = execution.since + execution.policy.key_window();
+                (Some(execution.status()), ended.then_some(window))
+            }
+            None => return Ok(None),
+        },
+        KeyOf::Flow(id) => match read.flow(namespace, id)? {
+            Some(flow) => {
+                let ended = flow.status().is_terminal();
+                (None, ended.then(|| flow.since + flow.terms.policy.key_window()))
+            }
+            None => return Ok(None),
+        },
     };
-    let over = execution.status().is_terminal()
-        && execution.since + execution.policy.key_window() <= cx.now;
-    Ok((!over).then(|| (key, Some(execution.status()))))
+    Ok(ended.is_none_or(|over_at| cx.now < over_at).then(|| held(status)))
 }
 
 fn conflict(item: &NewExecution) -> Error {
-    let (what, name) = match (&item.key, item.id) {
-        (Some(key), _) => ("key", key.clone()),
-        (None, Some(id)) => ("id", id.to_string()),
-        (None, None) => ("request", item.kind.clone()),
-    };
+    match (&item.key, item.id) {
+        (Some(key), _) => used_otherwise("key", key),
+        (None, Some(id)) => used_otherwise("id", &id.to_string()),
+        (None, None) => used_otherwise("request", &item.kind),
+    }
+}
+
+/// The refusal of a key or id that stands for another request.
+pub(crate) fn used_otherwise(what: &str, name: &str) -> Error {
     Error::new(
         Code::IdempotencyConflict,
         format!("{what} `{name}` was used for another request; send that one again or choose another {what}"),
@@ -493,31 +521,37 @@ fn conflict(item: &NewExecution) -> Error {
 }
 
 /// Refusals of several items, told together.
-#[derive(Default)]
-struct Refusals(Vec<(usize, Error)>);
+pub(crate) struct Refusals {
+    list: &'static str,
+    refused: Vec<(usize, Error)>,
+}
 
 impl Refusals {
-    fn add(&mut self, index: usize, error: Error) -> Result<()> {
+    pub(crate) fn of(list: &'static str) -> Self {
+        Self { list, refused: vec![] }
+    }
+
+    pub(crate) fn add(&mut self, index: usize, error: Error) -> Result<()> {
         match error.code() {
             Code::IdempotencyConflict | Code::WrongState | Code::InvalidInput => {
-                self.0.push((index, error));
+                self.refused.push((index, error));
                 Ok(())
             }
             _ => Err(error),
         }
     }
 
-    fn finish(self) -> Result<()> {
-        let Some((index, first)) = self.0.first() else {
+    pub(crate) fn finish(self) -> Result<()> {
+        let Some((index, first)) = self.refused.first() else {
             return Ok(());
         };
-        let place = |index: usize, field: &str| format!("executions[{index}].{field}");
+        let place = |index: usize, field: &str| format!("{}[{index}].{field}", self.list);
         let field = place(*index, first.field().unwrap_or("key"));
-        let more = match self.0.len() - 1 {
+        let more = match self.refused.len() - 1 {
             0 => String::new(),
             n => format!(" (and {n} more)"),
         };
-        let all: Vec<_> = (self.0.iter())
+        let all: Vec<_> = (self.refused.iter())
             .map(|(index, error)| {
                 serde_json::json!({
                     "field": place(*index, error.field().unwrap_or("key")),
@@ -533,7 +567,7 @@ impl Refusals {
 }
 
 /// Whether new work may be added as asked, at this time and into that lane.
-fn may_enter(
+pub(crate) fn may_enter(
     read: &mut dyn Read,
     cx: &Context,
     namespace: Option<&Namespace>,
@@ -566,6 +600,17 @@ fn lane_name(item: &NewExecution) -> &str {
     item.lane.as_deref().unwrap_or(crate::DEFAULT_NAME)
 }
 
+/// Where in a flow new work belongs, and what it inherits from there.
+#[derive(Default)]
+pub(crate) struct Place {
+    pub(crate) member: Option<Arc<Member>>,
+    pub(crate) parent: Option<RowId>,
+    pub(crate) terms: Option<Arc<FlowTerms>>,
+    pub(crate) gated: bool,
+    /// Whether it has something to wait for.
+    pub(crate) blocked: bool,
+}
+
 fn create(
     tx: &mut dyn Tx,
     cx: &Context,
@@ -573,28 +618,55 @@ fn create(
     item: &NewExecution,
     fingerprint: Option<[u8; 16]>,
 ) -> Result<Submission> {
+    let id = item.id.unwrap_or_else(|| cx.execution_id());
+    let by_id = fingerprint.filter(|_| item.id.is_some());
+    let execution = insert(tx, cx, namespace, item, id, by_id, Place::default())?;
+    if let (Some(key), Some(fingerprint)) = (&item.key, fingerprint) {
+        tx.put_key(&Key {
+            namespace: namespace.id,
+            key: key.clone(),
+            of: KeyOf::Execution(execution.id),
+            fingerprint,
+            expires_at: None,
+        })?;
+    }
+    Ok(Submission::Created { id: execution.id, status: execution.status() })
+}
+
+/// Inserts an execution in the state it begins in.
+pub(crate) fn insert(
+    tx: &mut dyn Tx,
+    cx: &Context,
+    namespace: &Namespace,
+    item: &NewExecution,
+    id: ExecutionId,
+    fingerprint: Option<[u8; 16]>,
+    place: Place,
+) -> Result<Execution> {
     let lane = lane::used(tx, namespace.id, lane_name(item))?;
     let route = route(tx, namespace.id, item)?;
-    let policy = resolve_policy(item, &lane, namespace, cx.now);
-    let inherited = lane.defaults.priority.or(namespace.defaults.priority);
-    let start_at = item.delay.map(|delay| cx.now + delay).or(item.start_at);
+    let terms = place.terms.as_deref();
+    let policy = resolve_policy(item, terms, &lane, namespace, cx.now);
+    let inherited = (terms.and_then(|terms| terms.priority))
+        .or(lane.defaults.priority)
+        .or(namespace.defaults.priority);
+    let beginning = Blocked { then: Ready::Waiting, delay: item.delay, start_at: item.start_at };
     let row = tx.new_row()?;
     let execution = Execution {
         row,
-        id: item.id.unwrap_or_else(|| cx.execution_id()),
+        id,
         namespace: namespace.id,
         lane: lane.id,
         route,
         priority: item.priority.or(inherited).unwrap_or(Limits::DEFAULT_PRIORITY),
         rank: row.0,
-        state: match start_at.filter(|at| *at > cx.now) {
-            Some(until) => {
-                State::Delayed(Timer { until, cause: DelayCause::Start, then: Ready::Waiting })
-            }
-            None => State::Waiting,
+        state: match place.blocked {
+            true => State::WaitingChildren(beginning),
+            false => beginning.release(cx.now),
         },
         since: cx.now,
         held: item.hold,
+        gated: place.gated,
         deadline_at: policy.deadline.map(|allowed| cx.now + allowed),
         created_at: cx.now,
         started_at: None,
@@ -608,20 +680,13 @@ fn create(
         created_by: item.created_by.clone(),
         progress: None,
         key: item.key.clone(),
+        member: place.member,
+        parent: place.parent,
+        spawned: false,
     };
-    let by_id = fingerprint.as_ref().filter(|_| item.id.is_some());
-    tx.insert(&execution, &item.input, by_id)?;
-    if let (Some(key), Some(fingerprint)) = (&item.key, fingerprint) {
-        tx.put_key(&Key {
-            namespace: namespace.id,
-            key: key.clone(),
-            execution: execution.id,
-            fingerprint,
-            expires_at: None,
-        })?;
-    }
+    tx.insert(&execution, &item.input, fingerprint.as_ref())?;
     log(tx, cx, &execution, EventKind::Submitted, None, None)?;
-    Ok(Submission::Created { id: execution.id, status: execution.status() })
+    Ok(execution)
 }
 
 fn route(tx: &mut dyn Tx, namespace: NamespaceId, item: &NewExecution) -> Result<RouteId> {
@@ -635,6 +700,7 @@ fn route(tx: &mut dyn Tx, namespace: NamespaceId, item: &NewExecution) -> Result
 /// The policy to freeze. A deadline becomes the time allowed, which a replay has again.
 fn resolve_policy(
     item: &NewExecution,
+    terms: Option<&FlowTerms>,
     lane: &Lane,
     namespace: &Namespace,
     now: Timestamp,
@@ -642,6 +708,9 @@ fn resolve_policy(
     let mut policy = item.policy.clone();
     if let Some(deadline_at) = item.deadline_at {
         policy.deadline = Some(deadline_at.since(now));
+    }
+    if let Some(terms) = terms {
+        policy.fill(&terms.policy);
     }
     policy.fill(&lane.defaults.policy);
     policy.fill(&namespace.defaults.policy);

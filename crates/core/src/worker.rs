@@ -170,7 +170,11 @@ pub(crate) fn dispossess(
         let (state, cancel) = match &execution.state {
             State::Granted(grant) => (grant.back.into(), None),
             State::Active(lease) => (State::Waiting, lease.cancel.clone()),
-            State::Waiting | State::Resumable | State::Delayed(_) | State::Ended(_) => continue,
+            State::Waiting
+            | State::Resumable
+            | State::Delayed(_)
+            | State::WaitingChildren(_)
+            | State::Ended(_) => continue,
         };
         match cancel {
             Some(request) => end_cancelled(tx, cx, &mut execution, &request, false)?,

@@ -1,7 +1,7 @@
 //! The questions.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::ops::Bound::{self, Excluded, Included, Unbounded};
 use std::sync::Arc;
 
@@ -9,11 +9,14 @@ use super::Session;
 use super::tables::{Named, Place, Tables, kind_text};
 use crate::chore::{Chore, ChoreKind};
 use crate::model::{
-    ChoreId, Cursor, Epoch, Error, Execution, ExecutionId, Key, Lane, LaneId, Namespace,
-    NamespaceId, PastLease, Payload, Result, RouteId, RouteTable, RowId, State, Timestamp,
-    WorkerRow,
+    ChoreId, Cursor, Edge, EdgeId, Epoch, Error, Execution, ExecutionId, Flow, FlowId, FlowRow,
+    Join, Key, Lane, LaneId, Namespace, NamespaceId, PastLease, Payload, Result, RouteId,
+    RouteTable, RowId, State, Timestamp, WorkerRow,
 };
-use crate::store::{Count, EventScan, EventSlice, EventSpan, ListScan, ListSlice, Read};
+use crate::store::{
+    Count, EventScan, EventSlice, EventSpan, FlowScan, FlowSlice, ListScan, ListSlice, MemberCount,
+    Read,
+};
 
 pub(super) const FIRST_ROW: RowId = RowId(i64::MIN);
 pub(super) const LAST_ROW: RowId = RowId(i64::MAX);
@@ -231,11 +234,116 @@ impl Read for Session<'_> {
         for (_, row) in self.tables.index.members.range(members) {
             let execution = self.tables.execution(*row);
             if lane.is_none_or(|lane| lane == execution.lane) {
-                *counts.entry((execution.status(), execution.held)).or_default() += 1;
+                *counts.entry((execution.status(), execution.is_held())).or_default() += 1;
             }
         }
         let count = |((status, held), count)| Count { status, held, count };
         Ok(counts.into_iter().map(count).collect())
+    }
+
+    fn execution(&mut self, row: RowId) -> Result<Option<Execution>> {
+        Ok(self.tables.executions.get(&row).map(|execution| Execution::clone(execution)))
+    }
+
+    fn flow(&mut self, namespace: NamespaceId, id: FlowId) -> Result<Option<Flow>> {
+        let row = self.tables.index.flow_ids.get(&(namespace, id)).copied();
+        row.map(|row| self.flow_by_row(row)).transpose()
+    }
+
+    fn flow_by_row(&mut self, row: FlowRow) -> Result<Flow> {
+        let flow = self.tables.flows.get(&row);
+        flow.map(|flow| Flow::clone(flow)).ok_or_else(|| missing("flow", row.0))
+    }
+
+    fn is_gated(&mut self, flow: FlowRow) -> Result<bool> {
+        self.flow_by_row(flow).map(|flow| flow.is_gated())
+    }
+
+    fn member(&mut self, flow: FlowRow, node: &str) -> Result<Option<Execution>> {
+        let row = self.tables.index.nodes.get(&(flow, node.to_owned()));
+        Ok(row.map(|row| self.tables.execution(*row).clone()))
+    }
+
+    fn members(
+        &mut self,
+        flow: FlowRow,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<Execution>> {
+        Ok(self.tables.load(self.tables.nodes_after(flow, after).take(limit)))
+    }
+
+    fn count_members(&mut self, flow: FlowRow) -> Result<Vec<MemberCount>> {
+        let mut counts = BTreeMap::new();
+        for row in self.tables.nodes_after(flow, None) {
+            let execution = self.tables.execution(row);
+            let started = execution.started_at.is_some();
+            *counts.entry((execution.status(), started)).or_default() += 1;
+        }
+        let count = |((status, started), count)| MemberCount { status, started, count };
+        Ok(counts.into_iter().map(count).collect())
+    }
+
+    fn children(
+        &mut self,
+        parent: RowId,
+        after: Option<RowId>,
+        limit: usize,
+    ) -> Result<Vec<Execution>> {
+        let from = Excluded((parent, after.unwrap_or(FIRST_ROW)));
+        let children = self.tables.index.children.range((from, Included((parent, LAST_ROW))));
+        Ok(self.tables.load(children.take(limit).map(|(_, row)| *row)))
+    }
+
+    fn join(&mut self, target: RowId) -> Result<Option<Join>> {
+        Ok(self.tables.joins.get(&target).map(|join| Join::clone(join)))
+    }
+
+    fn edges_from(
+        &mut self,
+        source: RowId,
+        after: Option<RowId>,
+        limit: usize,
+    ) -> Result<Vec<Edge>> {
+        let edges = self.tables.edges_after(source, after);
+        Ok(edges.take(limit).cloned().collect())
+    }
+
+    fn edges_into(&mut self, target: RowId, bound: bool) -> Result<Vec<Edge>> {
+        let all = (target, FIRST_ROW, 0)..=(target, LAST_ROW, u32::MAX);
+        let places = self.tables.index.edges_into.range(all);
+        let edges = places.map(|(target, source, n)| &*self.tables.edges[&(*source, *target, *n)]);
+        Ok(edges.filter(|edge| !bound || edge.bind.is_some()).cloned().collect())
+    }
+
+    fn edge(&mut self, flow: FlowRow, id: EdgeId) -> Result<Option<Edge>> {
+        let place = self.tables.index.edge_ids.get(&(flow, id));
+        Ok(place.map(|place| Edge::clone(&self.tables.edges[place])))
+    }
+
+    fn reach(&mut self, from: &[RowId]) -> Result<Vec<(RowId, RowId)>> {
+        let mut pairs = BTreeSet::new();
+        let mut seen: BTreeSet<RowId> = from.iter().copied().collect();
+        let mut next: Vec<RowId> = from.to_vec();
+        while let Some(source) = next.pop() {
+            for edge in self.tables.edges_after(source, None) {
+                pairs.insert((source, edge.target));
+                if seen.insert(edge.target) {
+                    next.push(edge.target);
+                }
+            }
+        }
+        Ok(pairs.into_iter().collect())
+    }
+
+    fn list_flows(
+        &mut self,
+        filter: &FlowScan,
+        below: Option<FlowRow>,
+        limit: usize,
+        scan: usize,
+    ) -> Result<FlowSlice> {
+        Ok(self.tables.scan_flows(filter, below, limit, scan))
     }
 
     fn oldest_ready(&mut self, lane: LaneId) -> Result<Option<Timestamp>> {
@@ -273,6 +381,23 @@ impl Tables {
 
     pub(super) fn lane(&self, id: LaneId) -> Result<Arc<Lane>> {
         self.lanes.get(&id).cloned().ok_or_else(|| missing("lane", id.0))
+    }
+
+    /// The members of a flow by name, from the first one after `after`.
+    fn nodes_after(&self, flow: FlowRow, after: Option<&str>) -> impl Iterator<Item = RowId> {
+        let from = match after {
+            Some(after) => Excluded((flow, after.to_owned())),
+            None => Included((flow, String::new())),
+        };
+        let nodes = self.index.nodes.range((from, Unbounded));
+        nodes.take_while(move |((of, _), _)| *of == flow).map(|(_, row)| *row)
+    }
+
+    /// Edges out of an execution to targets after one.
+    fn edges_after(&self, source: RowId, after: Option<RowId>) -> impl Iterator<Item = &Edge> {
+        let from = Excluded((source, after.unwrap_or(FIRST_ROW), u32::MAX));
+        let edges = self.edges.range((from, Included((source, LAST_ROW, u32::MAX))));
+        edges.map(|(_, edge)| &**edge)
     }
 
     fn load(&self, rows: impl Iterator<Item = RowId>) -> Vec<Execution> {

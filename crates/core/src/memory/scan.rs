@@ -5,8 +5,8 @@ use std::ops::Bound::{Excluded, Included, Unbounded};
 use super::read::{FIRST_ROW, LAST_ROW};
 use super::tables::Tables;
 use crate::event::{Event, NewEvent};
-use crate::model::{Cursor, Execution, Result, RowId};
-use crate::store::{EventScan, EventSlice, ListScan, ListSlice};
+use crate::model::{Cursor, Execution, FlowRow, Result, RowId};
+use crate::store::{EventScan, EventSlice, FlowScan, FlowSlice, ListScan, ListSlice};
 
 impl Tables {
     pub(super) fn scan_log(
@@ -61,6 +61,7 @@ impl Tables {
             namespace: self.namespace(event.namespace)?.name.clone(),
             execution: event.execution.map(|(_, id)| id),
             lane: lane.map(|lane| lane.name.clone()),
+            flow: event.flow,
             attempt: event.attempt,
             epoch: event.epoch,
             worker: event.worker.clone(),
@@ -94,11 +95,35 @@ impl Tables {
         let next = None;
         ListSlice { executions, next }
     }
+
+    pub(super) fn scan_flows(
+        &self,
+        filter: &FlowScan,
+        below: Option<FlowRow>,
+        limit: usize,
+        scan: usize,
+    ) -> FlowSlice {
+        let from = (filter.namespace, FlowRow(i64::MIN));
+        let to = (filter.namespace, below.unwrap_or(FlowRow(i64::MAX)));
+        let mut flows = Vec::new();
+        let mut next = below;
+        for (looked, (_, row)) in self.index.flows_in.range(from..to).rev().enumerate() {
+            if looked == scan || flows.len() == limit {
+                return FlowSlice { flows, next };
+            }
+            next = Some(*row);
+            let flow = &*self.flows[row];
+            if filter.matches(flow) {
+                flows.push(flow.clone());
+            }
+        }
+        FlowSlice { flows, next: None }
+    }
 }
 
 fn is_meant(event: &NewEvent, filter: &EventScan) -> bool {
     let execution = event.execution.map(|(_, id)| id);
-    filter.matches(event.namespace, event.kind, execution, event.lane, &event.tags)
+    filter.matches(event.namespace, event.kind, execution, event.lane, event.flow, &event.tags)
 }
 
 /// Whether a filter means an execution, its text aside.
@@ -109,7 +134,7 @@ fn is_listed(execution: &Execution, filter: &ListScan) -> bool {
     let owner = execution.state.worker();
     let has = |(name, value)| execution.tags.get(name) == Some(value);
     (filter.statuses.is_empty() || filter.statuses.contains(&status))
-        && filter.held.is_none_or(|held| held == execution.held)
+        && filter.held.is_none_or(|held| held == execution.is_held())
         && filter.routes.as_ref().is_none_or(|routes| routes.contains(route))
         && filter.lane.is_none_or(|wanted| wanted == *lane)
         && filter.tags.iter().all(has)

@@ -9,8 +9,9 @@ use std::sync::Arc;
 use crate::chore::{Chore, ChoreKind};
 use crate::event::NewEvent;
 use crate::model::{
-    ChoreId, Cursor, Epoch, Execution, ExecutionId, Key, Lane, LaneId, Namespace, NamespaceId,
-    PastLease, Payload, Route, RouteId, RouteTable, RowId, Timestamp, WorkerRow,
+    ChoreId, Cursor, Edge, EdgeId, Epoch, Execution, ExecutionId, Flow, FlowId, FlowRow, Join, Key,
+    Lane, LaneId, Namespace, NamespaceId, PastLease, Payload, Route, RouteId, RouteTable, RowId,
+    Timestamp, WorkerRow,
 };
 
 /// Everything the store holds.
@@ -31,9 +32,15 @@ pub(super) struct Tables {
     pub(super) keys: BTreeMap<Named, Box<Key>>,
     pub(super) workers: BTreeMap<Named, Box<WorkerRow>>,
     pub(super) chores: BTreeMap<ChoreId, Box<Chore>>,
+    pub(super) flows: BTreeMap<FlowRow, Box<Flow>>,
+    pub(super) edges: BTreeMap<EdgePlace, Box<Edge>>,
+    pub(super) joins: BTreeMap<RowId, Box<Join>>,
     pub(super) index: Indexes,
     route_tables: BTreeMap<NamespaceId, Arc<RouteTable>>,
 }
+
+/// Where an edge stands among those out of its source: target and ordinal.
+pub(super) type EdgePlace = (RowId, RowId, u32);
 
 /// What is named within a namespace.
 pub(super) type Named = (NamespaceId, String);
@@ -48,6 +55,7 @@ pub(super) struct Sequences {
     pub(super) row: i64,
     pub(super) cursor: i64,
     pub(super) chore: i64,
+    pub(super) flow: i64,
 }
 
 /// What lies beside an execution from its beginning.
@@ -72,6 +80,9 @@ pub(super) enum Change {
     Key(Named, Option<Box<Key>>),
     Worker(Named, Option<Box<WorkerRow>>),
     Chore(ChoreId, Option<Box<Chore>>),
+    Flow(FlowRow, Option<Box<Flow>>),
+    Edge(EdgePlace, Option<Box<Edge>>),
+    Join(RowId, Option<Box<Join>>),
 }
 
 impl Tables {
@@ -121,6 +132,15 @@ impl Tables {
                 let relink = |old: Option<&_>, new: Option<&_>| index.chore(old, new);
                 Change::Chore(id, replace(&mut self.chores, id, new, relink))
             }
+            Change::Flow(row, new) => {
+                let relink = |old: Option<&_>, new: Option<&_>| index.flow(old, new);
+                Change::Flow(row, replace(&mut self.flows, row, new, relink))
+            }
+            Change::Edge(place, new) => {
+                let relink = |old: Option<&_>, new: Option<&_>| index.edge(old, new);
+                Change::Edge(place, replace(&mut self.edges, place, new, relink))
+            }
+            Change::Join(row, new) => Change::Join(row, put(&mut self.joins, row, new)),
         }
     }
 
@@ -192,6 +212,12 @@ pub(super) struct Indexes {
     pub(super) worker_due: BTreeSet<(Timestamp, Named)>,
     pub(super) chore_due: BTreeSet<(Timestamp, ChoreId)>,
     pub(super) chore_kinds: BTreeSet<(String, ChoreId)>,
+    pub(super) flow_ids: BTreeMap<(NamespaceId, FlowId), FlowRow>,
+    pub(super) flows_in: BTreeSet<(NamespaceId, FlowRow)>,
+    pub(super) nodes: BTreeMap<(FlowRow, String), RowId>,
+    pub(super) children: BTreeSet<(RowId, RowId)>,
+    pub(super) edges_into: BTreeSet<EdgePlace>,
+    pub(super) edge_ids: BTreeMap<(FlowRow, EdgeId), EdgePlace>,
 }
 
 /// Where a claimable execution stands: the least goes first.
@@ -218,6 +244,22 @@ impl Indexes {
         shift(&mut self.owned_by, old.and_then(owned_by), new.and_then(owned_by));
         shift(&mut self.due, old.and_then(due), new.and_then(due));
         shift(&mut self.retired, old.and_then(retired), new.and_then(retired));
+        rename(&mut self.nodes, old.and_then(node), new.and_then(node));
+        shift(&mut self.children, old.and_then(child), new.and_then(child));
+    }
+
+    fn flow(&mut self, old: Option<&Flow>, new: Option<&Flow>) {
+        let id = |row: &Flow| ((row.namespace, row.id), row.row);
+        rename(&mut self.flow_ids, old.map(id), new.map(id));
+        let place = |row: &Flow| (row.namespace, row.row);
+        shift(&mut self.flows_in, old.map(place), new.map(place));
+    }
+
+    fn edge(&mut self, old: Option<&Edge>, new: Option<&Edge>) {
+        let into = |row: &Edge| (row.target, row.source, row.ordinal);
+        shift(&mut self.edges_into, old.map(into), new.map(into));
+        let id = |row: &Edge| Some(((row.flow, row.id?), (row.source, row.target, row.ordinal)));
+        rename(&mut self.edge_ids, old.and_then(id), new.and_then(id));
     }
 
     fn event(&mut self, cursor: Cursor, old: Option<&NewEvent>, new: Option<&NewEvent>) {
@@ -264,6 +306,16 @@ fn due(row: &Execution) -> Option<(Timestamp, RowId)> {
 fn retired(row: &Execution) -> Option<(Timestamp, RowId)> {
     let over = row.status().is_terminal();
     row.due_at().filter(|_| over).map(|at| (at, row.row))
+}
+
+fn node(row: &Execution) -> Option<((FlowRow, String), RowId)> {
+    let member = row.member.as_ref()?;
+    Some(((member.flow, member.node.clone()), row.row))
+}
+
+fn child(row: &Execution) -> Option<(RowId, RowId)> {
+    let over = row.status().is_terminal();
+    row.parent.filter(|_| !over).map(|parent| (parent, row.row))
 }
 
 /// A chore's kind as text, by which chores can be found.

@@ -8,8 +8,9 @@ use super::tables::{Change, Input};
 use crate::chore::{Chore, ChoreKind};
 use crate::event::NewEvent;
 use crate::model::{
-    ChoreId, Cursor, Defaults, Epoch, Error, Execution, Key, Lane, LaneId, LaneMode, Namespace,
-    NamespaceId, PastLease, Payload, Result, Route, RouteId, RowId, Timestamp, WorkerRow,
+    ChoreId, Cursor, Defaults, Edge, Epoch, Error, Execution, Flow, FlowRow, Join, Key, Lane,
+    LaneId, LaneMode, Namespace, NamespaceId, PastLease, Payload, Result, Route, RouteId, RowId,
+    Timestamp, WorkerRow,
 };
 use crate::store::{Read, Tx};
 
@@ -102,6 +103,8 @@ impl Tx for Session<'_> {
             policy: Arc::clone(&saved.policy),
             tags: Arc::clone(&saved.tags),
             key: saved.key.clone(),
+            member: saved.member.clone(),
+            parent: saved.parent,
             ..execution.clone()
         };
         self.write(Change::Execution(row.row, Some(Box::new(row))));
@@ -115,8 +118,87 @@ impl Tx for Session<'_> {
         Ok(())
     }
 
+    fn save_member(&mut self, execution: &Execution) -> Result<()> {
+        let saved = self.saved(execution)?.clone();
+        let row = Execution { member: execution.member.clone(), ..saved };
+        self.write(Change::Execution(row.row, Some(Box::new(row))));
+        Ok(())
+    }
+
+    fn new_flow_row(&mut self) -> Result<FlowRow> {
+        Ok(FlowRow(next(&mut self.tables.sequences.flow)))
+    }
+
+    fn insert_flow(&mut self, flow: &Flow) -> Result<()> {
+        if self.tables.index.flow_ids.contains_key(&(flow.namespace, flow.id)) {
+            return Err(Error::bug(format!("the flow {} exists", flow.id)));
+        }
+        self.write(Change::Flow(flow.row, Some(Box::new(flow.clone()))));
+        Ok(())
+    }
+
+    fn save_flow(&mut self, flow: &Flow) -> Result<()> {
+        let saved = self.flow_by_row(flow.row)?;
+        let row = Flow {
+            state: flow.state.clone(),
+            since: flow.since,
+            held: flow.held,
+            run: flow.run,
+            counts: flow.counts,
+            deadline_at: flow.deadline_at,
+            tags: Arc::clone(&flow.tags),
+            ..saved
+        };
+        self.write(Change::Flow(row.row, Some(Box::new(row))));
+        Ok(())
+    }
+
+    fn remove_flow(&mut self, flow: &Flow) -> Result<()> {
+        self.flow_by_row(flow.row)?;
+        self.write(Change::Flow(flow.row, None));
+        Ok(())
+    }
+
+    fn add_edge(&mut self, edge: &Edge) -> Result<()> {
+        self.expect_execution(edge.source)?;
+        self.expect_execution(edge.target)?;
+        let place = (edge.source, edge.target, edge.ordinal);
+        if self.tables.edges.contains_key(&place) {
+            return Err(Error::bug(format!("the edge {place:?} exists")));
+        }
+        self.write(Change::Edge(place, Some(Box::new(edge.clone()))));
+        Ok(())
+    }
+
+    fn save_edge(&mut self, edge: &Edge) -> Result<()> {
+        let place = (edge.source, edge.target, edge.ordinal);
+        let Some(saved) = self.tables.edges.get(&place) else {
+            return Err(Error::bug(format!("there is no edge {place:?}")));
+        };
+        let row = Edge { applied: edge.applied, ..Edge::clone(saved) };
+        self.write(Change::Edge(place, Some(Box::new(row))));
+        Ok(())
+    }
+
+    fn drop_edge(&mut self, edge: &Edge) -> Result<()> {
+        self.write(Change::Edge((edge.source, edge.target, edge.ordinal), None));
+        Ok(())
+    }
+
+    fn put_join(&mut self, join: &Join) -> Result<()> {
+        self.expect_execution(join.target)?;
+        self.write(Change::Join(join.target, Some(Box::new(join.clone()))));
+        Ok(())
+    }
+
     fn remove(&mut self, execution: &Execution) -> Result<()> {
         let row = self.saved(execution)?.row;
+        let mut edges = self.edges_from(row, None, usize::MAX)?;
+        edges.extend(self.edges_into(row, false)?);
+        for edge in edges {
+            self.drop_edge(&edge)?;
+        }
+        self.write(Change::Join(row, None));
         let leases = (row, Epoch(u64::MIN))..=(row, Epoch(u64::MAX));
         let leases: Vec<_> = self.tables.past_leases.range(leases).map(|(id, _)| *id).collect();
         for lease in leases {

@@ -35,6 +35,11 @@ impl Check {
         self.item = Some((list, index));
     }
 
+    /// Names fields of the whole call from here on.
+    pub(crate) fn whole(&mut self) {
+        self.item = None;
+    }
+
     pub(crate) fn violate(&mut self, code: Code, field: &str, message: String) {
         let field = match self.item {
             Some((list, index)) => format!("{list}[{index}].{field}"),

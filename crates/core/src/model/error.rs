@@ -70,6 +70,18 @@ codes! {
     WrongState "wrong_state" Conflict 409;
     /// The key or id was used for another request.
     IdempotencyConflict "idempotency_conflict" Conflict 409;
+    /// The flow's graph has changed since that revision.
+    StaleRevision "stale_revision" Conflict 409;
+    /// A node can not wait for itself.
+    SelfEdge "self_edge" Invalid 400;
+    /// Nodes would wait for each other in a circle; the details name it.
+    Cycle "cycle" Invalid 400;
+    /// The execution is not in that flow.
+    NotAMember "not_a_member" Conflict 409;
+    /// The execution is in another flow.
+    MemberOfOtherFlow "member_of_other_flow" Conflict 409;
+    /// The flow has an edge of that name.
+    EdgeExists "edge_exists" Conflict 409;
     /// Something else needs or owns it.
     InUse "in_use" Conflict 409;
     /// Events after that cursor have been removed.

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Attempt, Axes, Blocking, Cause, DelayCause, Eligibility, Epoch, ExecutionId, LaneId, LaneMode,
-    NamespaceId, Ownership, Phase, Policy, Ready, RouteId, RowId, State, Status, Tags, Timestamp,
-    Transition,
+    Member, NamespaceId, Ownership, Phase, Policy, Ready, RouteId, RowId, State, Status, Tags,
+    Timestamp, Transition,
 };
 
 /// An execution as a store keeps it; input and result lie beside it.
@@ -31,6 +31,8 @@ pub struct Execution {
     pub since: Timestamp,
     /// Whether an operator holds it: not claimable, whatever its state.
     pub held: bool,
+    /// Whether its flow is held: not claimable either.
+    pub gated: bool,
     /// When it expires.
     pub deadline_at: Option<Timestamp>,
     /// When it was submitted.
@@ -57,6 +59,12 @@ pub struct Execution {
     pub progress: Option<Progress>,
     /// The idempotency key it was submitted under.
     pub key: Option<String>,
+    /// Its place in a flow.
+    pub member: Option<Arc<Member>>,
+    /// The execution that made it, if one did.
+    pub parent: Option<RowId>,
+    /// Whether it has made others.
+    pub spawned: bool,
 }
 
 /// What a worker last reported about its work.
@@ -80,14 +88,19 @@ impl Execution {
 
     /// Whether a worker may take it, as far as it alone decides.
     pub fn claimable(&self) -> bool {
-        !self.held && matches!(self.state, State::Waiting | State::Resumable)
+        !self.is_held() && matches!(self.state, State::Waiting | State::Resumable)
+    }
+
+    /// Whether it or its flow is held.
+    pub fn is_held(&self) -> bool {
+        self.held || self.gated
     }
 
     /// The earliest moment at which time alone changes this execution: for an ended one, when it
-    /// is removed.
+    /// is removed. A member of a flow is removed with the flow.
     pub fn due_at(&self) -> Option<Timestamp> {
         let own = match &self.state {
-            State::Waiting | State::Resumable => None,
+            State::Waiting | State::Resumable | State::WaitingChildren(_) => None,
             State::Delayed(delay) => Some(delay.until),
             State::Granted(grant) => Some(grant.until),
             State::Active(lease) => {
@@ -95,6 +108,7 @@ impl Execution {
                 let forced = lease.cancel.as_ref().map(|cancel| cancel.force_at);
                 [times_out, forced].into_iter().flatten().chain([lease.until]).min()
             }
+            State::Ended(_) if self.member.is_some() => return None,
             State::Ended(_) => return self.policy.retention().map(|kept| self.since + kept),
         };
         own.into_iter().chain(self.deadline_at).min()
@@ -122,7 +136,7 @@ impl Execution {
 
     /// The reference's state vector.
     pub fn axes(&self, lane: LaneMode, now: Timestamp) -> Axes {
-        let blocked = match (self.held, lane) {
+        let blocked = match (self.is_held(), lane) {
             (true, _) => Some(Eligibility::BlockedByOperator),
             (false, LaneMode::Paused) => Some(Eligibility::BlockedByLaneState),
             (false, LaneMode::Open | LaneMode::Draining) => None,
@@ -142,13 +156,18 @@ impl Execution {
                 };
                 runnable(Eligibility::NotEligibleUntilTime, blocking)
             }
+            State::WaitingChildren(_) => {
+                (Eligibility::BlockedByDependencies, Blocking::WaitingForChildren)
+            }
             State::Granted(_) => (Eligibility::NotApplicable, Blocking::WaitingForWorker),
             State::Active(_) | State::Ended(_) => (Eligibility::NotApplicable, Blocking::None),
         };
         let lifecycle_phase = match &self.state {
-            State::Waiting | State::Resumable | State::Delayed(_) | State::Granted(_) => {
-                Phase::Runnable
-            }
+            State::Waiting
+            | State::Resumable
+            | State::Delayed(_)
+            | State::WaitingChildren(_)
+            | State::Granted(_) => Phase::Runnable,
             State::Active(_) => Phase::Active,
             State::Ended(_) => Phase::Terminal,
         };
@@ -176,6 +195,7 @@ impl Execution {
             State::Waiting => Ready::Waiting,
             State::Resumable => Ready::Resumable,
             State::Delayed(delay) => delay.then,
+            State::WaitingChildren(blocked) => blocked.then,
             State::Granted(grant) => grant.back,
         };
         match next {

@@ -4,6 +4,7 @@ use std::str::FromStr;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use uuid::Uuid;
 
@@ -15,23 +16,54 @@ pub(crate) fn default_name() -> String {
     DEFAULT_NAME.to_owned()
 }
 
-/// Names an execution, within its namespace, for as long as it is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct ExecutionId(pub Uuid);
+macro_rules! uuids {
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub Uuid);
 
-impl fmt::Display for ExecutionId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = uuid::Error;
+
+            fn from_str(text: &str) -> Result<Self, uuid::Error> {
+                text.parse().map(Self)
+            }
+        }
+    )*};
 }
 
-impl FromStr for ExecutionId {
-    type Err = uuid::Error;
+uuids! {
+    /// Names an execution, within its namespace, for as long as it is kept.
+    ExecutionId,
+    /// Names a flow, within its namespace, for as long as it is kept.
+    FlowId,
+    /// Names an edge that was staged by itself, within its flow.
+    EdgeId,
+}
 
-    fn from_str(text: &str) -> Result<Self, uuid::Error> {
-        text.parse().map(Self)
+/// An id that follows from another and some words: the same every time, and next to ids of the
+/// same moment in every index.
+pub(crate) fn derived(from: Uuid, words: &[&str]) -> Uuid {
+    let mut hash = Sha256::new();
+    hash.update(from.as_bytes());
+    for word in words {
+        hash.update([0]);
+        hash.update(word.as_bytes());
     }
+    let digest = hash.finalize();
+    let mut bytes = *from.as_bytes();
+    bytes[6..].copy_from_slice(&digest[..10]);
+    uuid::Builder::from_bytes(bytes)
+        .with_variant(uuid::Variant::RFC4122)
+        .with_version(uuid::Version::SortRand)
+        .into_uuid()
 }
 
 macro_rules! row_ids {
@@ -54,6 +86,8 @@ row_ids! {
     RouteId,
     /// A chore's row.
     ChoreId,
+    /// A flow's row.
+    FlowRow,
 }
 
 /// The fence: raised by every change of ownership of an execution.

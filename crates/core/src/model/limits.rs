@@ -51,6 +51,16 @@ impl Limits {
     pub const NAMES: usize = 256;
     /// Fallbacks of one policy.
     pub const FALLBACKS: usize = 16;
+    /// Nodes one call may add to a flow.
+    pub const FLOW_NODES: usize = 10_000;
+    /// Edges one call may add to a flow.
+    pub const FLOW_EDGES: usize = 50_000;
+    /// Nodes of a flow in all.
+    pub const FLOW_SIZE: usize = 100_000;
+    /// Sources one node may wait for.
+    pub const FAN_IN: usize = 1000;
+    /// Edges between the same two nodes.
+    pub const PARALLEL_EDGES: usize = 16;
     /// The shortest lease.
     pub const LEASE_MIN: Duration = Duration::from_secs(1);
     /// The longest lease.

@@ -3,6 +3,7 @@
 mod check;
 mod error;
 mod execution;
+mod flow;
 mod id;
 mod limits;
 mod payload;
@@ -17,18 +18,26 @@ pub(crate) use check::Check;
 pub use check::Violation;
 pub use error::{Again, Class, Code, Error, LeaseLost, Result};
 pub use execution::{Execution, Progress};
-pub(crate) use id::default_name;
-pub use id::{
-    ChoreId, Cursor, DEFAULT_NAME, Epoch, ExecutionId, LaneId, LeaseToken, NamespaceId, RouteId,
-    RowId, Secret,
+pub(crate) use flow::member_id;
+pub use flow::{
+    CancelScope, Closing, ClosingCause, Edge, Extent, Flow, FlowCounts, FlowEnd, FlowOutcome,
+    FlowState, FlowStatus, FlowTerms, Join, JoinRule, Member, Need, OnMemberFailure, Otherwise,
+    Rest, Verdict, When,
 };
+pub use id::{
+    ChoreId, Cursor, DEFAULT_NAME, EdgeId, Epoch, ExecutionId, FlowId, FlowRow, LaneId, LeaseToken,
+    NamespaceId, RouteId, RowId, Secret,
+};
+pub(crate) use id::{default_name, derived};
 pub use limits::{Limits, Settings};
 pub use payload::Payload;
-pub use policy::{Backoff, Defaults, Fallback, Policy, RetryOn, RetryPolicy};
-pub use rows::{Key, Lane, LaneMode, LeaseEnd, Namespace, PastLease, Route, RouteTable, WorkerRow};
+pub use policy::{Backoff, Defaults, Fallback, OnParentEnd, Policy, RetryOn, RetryPolicy};
+pub use rows::{
+    Key, KeyOf, Lane, LaneMode, LeaseEnd, Namespace, PastLease, Route, RouteTable, WorkerRow,
+};
 pub use state::{
-    Attempt, Axes, Blocking, CancelRequest, DelayCause, Eligibility, End, EndReason, Grant, Lease,
-    Outcome, Ownership, Phase, Ready, State, StateColumns, Status, Timer,
+    Attempt, Axes, Blocked, Blocking, CancelRequest, DelayCause, Eligibility, End, EndReason,
+    Grant, Lease, Outcome, Ownership, Phase, Ready, State, StateColumns, Status, Timer,
 };
 pub use tags::{TagChanges, Tags};
 pub use time::{Timestamp, duration_ms, option_duration_ms};

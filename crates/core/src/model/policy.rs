@@ -41,6 +41,9 @@ pub struct Policy {
     /// Handed to the handler by the number of retries used; the last one serves all later ones.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fallbacks: Vec<Fallback>,
+    /// What becomes of it when the execution that made it ends first (it is cancelled).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_parent_end: Option<OnParentEnd>,
     /// Refused: suspension is not part of this version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suspension: Option<Value>,
@@ -56,6 +59,17 @@ pub struct Policy {
     /// Refused: streams are not part of this version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stream_retention: Option<Value>,
+}
+
+/// What becomes of an execution when the one that made it ends first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnParentEnd {
+    /// It is cancelled.
+    #[default]
+    Cancel,
+    /// It goes on.
+    Abandon,
 }
 
 /// When and how often a failed attempt is tried again.
@@ -282,6 +296,7 @@ impl Policy {
         fill(&mut self.max_replays, &defaults.max_replays);
         fill(&mut self.retention, &defaults.retention);
         fill(&mut self.key_window, &defaults.key_window);
+        fill(&mut self.on_parent_end, &defaults.on_parent_end);
         if self.fallbacks.is_empty() {
             self.fallbacks.clone_from(&defaults.fallbacks);
         }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    Defaults, EndReason, Epoch, Error, ExecutionId, LaneId, LeaseLost, NamespaceId, Result,
+    Defaults, EndReason, Epoch, Error, ExecutionId, FlowId, LaneId, LeaseLost, NamespaceId, Result,
     RouteId, RowId, Secret, Timestamp,
 };
 use crate::retry::{Failure, FailureClass};
@@ -152,13 +152,22 @@ pub struct Key {
     pub namespace: NamespaceId,
     /// The key.
     pub key: String,
-    /// The execution that was submitted under it.
-    pub execution: ExecutionId,
+    /// What was submitted under it.
+    pub of: KeyOf,
     /// What was asked for.
     pub fingerprint: [u8; 16],
     /// Set when the execution is removed before its window is over: from then on the key stands
     /// alone. Until then the execution's own end decides.
     pub expires_at: Option<Timestamp>,
+}
+
+/// What an idempotency key stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyOf {
+    /// An execution.
+    Execution(ExecutionId),
+    /// A flow.
+    Flow(FlowId),
 }
 
 /// A lease that has ended; what a late call of its holder is judged by.
@@ -218,6 +227,8 @@ pub enum LeaseEnd {
         /// When.
         until: Timestamp,
     },
+    /// Its holder waits for its children.
+    WaitedForChildren,
     /// It was not renewed in time.
     Expired,
     /// An operator took it away.
@@ -261,7 +272,8 @@ impl LeaseEnd {
             Self::Completed
             | Self::Failed { .. }
             | Self::Released { .. }
-            | Self::Delayed { .. } => LeaseLost::Finished,
+            | Self::Delayed { .. }
+            | Self::WaitedForChildren => LeaseLost::Finished,
             Self::TimedOut { .. } | Self::Expired | Self::DeadlinePassed => LeaseLost::Expired,
             Self::Revoked { .. } => LeaseLost::Revoked,
             Self::Cancelled { .. } => LeaseLost::Cancelled,

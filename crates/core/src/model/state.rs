@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Error, Result, Secret, Timestamp};
+use super::{Error, Result, Secret, Timestamp, option_duration_ms};
 
 /// What an execution is doing, with exactly the data that belongs to it.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,6 +18,8 @@ pub enum State {
     Granted(Grant),
     /// Leased to a worker.
     Active(Lease),
+    /// Its join is open: it waits for what comes before it, or for its children.
+    WaitingChildren(Blocked),
     /// Over, until it is replayed or removed.
     Ended(End),
 }
@@ -62,6 +64,33 @@ pub enum DelayCause {
     Backoff,
     /// Its worker asked to continue later.
     Sleep,
+}
+
+/// What becomes of an execution when its join is satisfied.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Blocked {
+    /// What it becomes then.
+    pub then: Ready,
+    /// How long after that it may be claimed.
+    #[serde(rename = "delay_ms", with = "option_duration_ms")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay: Option<Duration>,
+    /// Not before this time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_at: Option<Timestamp>,
+}
+
+impl Blocked {
+    /// The state of an execution whose join is satisfied now.
+    pub(crate) fn release(&self, now: Timestamp) -> State {
+        let start_at = self.delay.map(|delay| now + delay).or(self.start_at);
+        match start_at.filter(|at| *at > now) {
+            Some(until) => {
+                State::Delayed(Timer { until, cause: DelayCause::Start, then: self.then })
+            }
+            None => self.then.into(),
+        }
+    }
 }
 
 /// A reservation for one worker.
@@ -133,6 +162,8 @@ pub enum Outcome {
     Cancelled,
     /// Its deadline passed.
     Expired,
+    /// What it waited for can not happen any more: it never ran.
+    Skipped,
 }
 
 /// What led to a terminal state.
@@ -153,9 +184,34 @@ pub enum EndReason {
     Cancelled,
     /// Its deadline passed.
     Deadline,
+    /// What it waited for can not happen any more.
+    Unreachable,
+    /// What waited for it no longer does.
+    NotNeeded,
+    /// Its flow was cancelled.
+    FlowCancelled,
+    /// Its flow's deadline passed.
+    FlowDeadline,
+    /// Another member failed, and the flow was to stop then.
+    MemberFailed,
+    /// The execution that made it has ended.
+    ParentEnded,
 }
 
 impl EndReason {
+    /// Whether the engine stopped it for a reason that lies in its flow: nobody's failure.
+    pub const fn is_by_flow(self) -> bool {
+        matches!(
+            self,
+            Self::Unreachable
+                | Self::NotNeeded
+                | Self::FlowCancelled
+                | Self::FlowDeadline
+                | Self::MemberFailed
+                | Self::ParentEnded
+        )
+    }
+
     /// The stable text.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -166,6 +222,12 @@ impl EndReason {
             Self::MaxReclaims => "max_reclaims",
             Self::Cancelled => "cancelled",
             Self::Deadline => "deadline",
+            Self::Unreachable => "unreachable",
+            Self::NotNeeded => "not_needed",
+            Self::FlowCancelled => "flow_cancelled",
+            Self::FlowDeadline => "flow_deadline",
+            Self::MemberFailed => "member_failed",
+            Self::ParentEnded => "parent_ended",
         }
     }
 }
@@ -184,6 +246,8 @@ pub enum Status {
     Granted,
     /// Leased to a worker.
     Active,
+    /// Its join is open: it waits for what comes before it, or for its children.
+    WaitingChildren,
     /// A worker delivered the result.
     Completed,
     /// No attempt succeeded.
@@ -192,20 +256,24 @@ pub enum Status {
     Cancelled,
     /// Its deadline passed.
     Expired,
+    /// What it waited for can not happen any more: it never ran.
+    Skipped,
 }
 
 impl Status {
     /// Every status, in the order of an execution's life.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Waiting,
         Self::Resumable,
         Self::Delayed,
         Self::Granted,
         Self::Active,
+        Self::WaitingChildren,
         Self::Completed,
         Self::Failed,
         Self::Cancelled,
         Self::Expired,
+        Self::Skipped,
     ];
 
     /// The stable text.
@@ -216,10 +284,12 @@ impl Status {
             Self::Delayed => "delayed",
             Self::Granted => "granted",
             Self::Active => "active",
+            Self::WaitingChildren => "waiting_children",
             Self::Completed => "completed",
             Self::Failed => "failed",
             Self::Cancelled => "cancelled",
             Self::Expired => "expired",
+            Self::Skipped => "skipped",
         }
     }
 
@@ -239,10 +309,12 @@ impl Status {
             Self::Delayed => 2,
             Self::Granted => 3,
             Self::Active => 4,
+            Self::WaitingChildren => 5,
             Self::Completed => 10,
             Self::Failed => 11,
             Self::Cancelled => 12,
             Self::Expired => 13,
+            Self::Skipped => 14,
         }
     }
 
@@ -264,6 +336,7 @@ impl From<Outcome> for Status {
             Outcome::Failed => Self::Failed,
             Outcome::Cancelled => Self::Cancelled,
             Outcome::Expired => Self::Expired,
+            Outcome::Skipped => Self::Skipped,
         }
     }
 }
@@ -277,6 +350,7 @@ impl State {
             Self::Delayed(_) => Status::Delayed,
             Self::Granted(_) => Status::Granted,
             Self::Active(_) => Status::Active,
+            Self::WaitingChildren(_) => Status::WaitingChildren,
             Self::Ended(end) => end.outcome.into(),
         }
     }
@@ -286,7 +360,11 @@ impl State {
         match self {
             Self::Granted(grant) => Some(&grant.worker),
             Self::Active(lease) => Some(&lease.worker),
-            Self::Waiting | Self::Resumable | Self::Delayed(_) | Self::Ended(_) => None,
+            Self::Waiting
+            | Self::Resumable
+            | Self::Delayed(_)
+            | Self::WaitingChildren(_)
+            | Self::Ended(_) => None,
         }
     }
 
@@ -320,6 +398,7 @@ impl State {
                 columns.ttl_ms = Some(i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX));
                 cancel.as_ref().map(to_json)
             }
+            Self::WaitingChildren(blocked) => Some(to_json(blocked)),
             Self::Ended(end) => Some(to_json(&EndDetail {
                 reason: end.reason,
                 message: end.message.as_deref(),
@@ -365,12 +444,20 @@ impl State {
                     None => None,
                 },
             }),
-            Status::Completed | Status::Failed | Status::Cancelled | Status::Expired => {
+            Status::WaitingChildren => {
+                Self::WaitingChildren(detail.and_then(from_json).ok_or_else(corrupt)?)
+            }
+            Status::Completed
+            | Status::Failed
+            | Status::Cancelled
+            | Status::Expired
+            | Status::Skipped => {
                 let outcome = match status {
                     Status::Completed => Outcome::Completed,
                     Status::Failed => Outcome::Failed,
                     Status::Cancelled => Outcome::Cancelled,
-                    _ => Outcome::Expired,
+                    Status::Expired => Outcome::Expired,
+                    _ => Outcome::Skipped,
                 };
                 let EndDetail { reason, message, by } =
                     detail.and_then(from_json::<EndDetail<String>>).ok_or_else(corrupt)?;
@@ -479,6 +566,8 @@ pub enum Eligibility {
     BlockedByOperator,
     /// Its lane is paused.
     BlockedByLaneState,
+    /// Its join is open.
+    BlockedByDependencies,
     /// It is owned, reserved or over.
     NotApplicable,
 }
@@ -495,8 +584,10 @@ pub enum Blocking {
     WaitingForDelay,
     /// It is retried later.
     WaitingForRetryBackoff,
-    /// It, or its lane, is stopped by an operator.
+    /// It, its flow or its lane is stopped by an operator.
     PausedByOperator,
+    /// It waits for what comes before it, or for its children.
+    WaitingForChildren,
 }
 
 /// What an execution's attempt is doing.
@@ -545,10 +636,16 @@ mod tests {
             State::Granted(Grant { worker: "w".into(), secret, until: at, back: Ready::Waiting }),
             State::Active(lease(None)),
             State::Active(lease(Some(cancel))),
+            State::WaitingChildren(Blocked {
+                then: Ready::Waiting,
+                delay: Some(Duration::from_secs(1)),
+                start_at: None,
+            }),
             end(Outcome::Completed, EndReason::Completed, None),
             end(Outcome::Failed, EndReason::MaxReclaims, Some("gone")),
             end(Outcome::Cancelled, EndReason::Cancelled, None),
             end(Outcome::Expired, EndReason::Deadline, None),
+            end(Outcome::Skipped, EndReason::Unreachable, None),
         ]
     }
 
@@ -570,7 +667,11 @@ mod tests {
         for status in Status::ALL {
             let over = matches!(
                 status,
-                Status::Completed | Status::Failed | Status::Cancelled | Status::Expired
+                Status::Completed
+                    | Status::Failed
+                    | Status::Cancelled
+                    | Status::Expired
+                    | Status::Skipped
             );
             assert_eq!(status.is_terminal(), over, "{status}");
         }

@@ -42,6 +42,12 @@ pub enum Cause {
     Deadline,
     /// An operator started it anew.
     Replay,
+    /// Its join was decided.
+    Join,
+    /// It was given something to wait for before it started.
+    Stage,
+    /// Its worker waits for its children.
+    WaitChildren,
 }
 
 impl Cause {
@@ -65,6 +71,9 @@ impl Cause {
             Self::Cancel => "cancel",
             Self::Deadline => "deadline",
             Self::Replay => "replay",
+            Self::Join => "join",
+            Self::Stage => "stage",
+            Self::WaitChildren => "wait_children",
         }
     }
 }
@@ -111,7 +120,9 @@ macro_rules! transitions {
 }
 
 transitions! {
-    New => Submit => Waiting | Delayed;
+    New => Submit => Waiting | Delayed | WaitingChildren;
+    Waiting | Delayed => Stage => WaitingChildren;
+    WaitingChildren => Join => Waiting | Resumable | Delayed | Skipped;
     Delayed => Due => Waiting | Resumable;
     Waiting | Resumable => Claim => Active;
     Waiting | Resumable => Grant => Granted;
@@ -123,13 +134,14 @@ transitions! {
     Active => Complete => Completed;
     Active => Fail => Waiting | Delayed | Failed;
     Active => Delay => Resumable | Delayed;
+    Active => WaitChildren => WaitingChildren;
     Active => Release => Waiting;
     Active => Revoke => Waiting;
     Active => WorkerGone => Waiting;
     Active => LeaseExpired => Waiting | Delayed | Failed;
-    Waiting | Resumable | Delayed | Granted | Active => Cancel => Cancelled;
-    Waiting | Resumable | Delayed | Granted | Active => Deadline => Expired;
-    Completed | Failed | Cancelled | Expired => Replay => Waiting;
+    Waiting | Resumable | Delayed | Granted | Active | WaitingChildren => Cancel => Cancelled;
+    Waiting | Resumable | Delayed | Granted | Active | WaitingChildren => Deadline => Expired;
+    Completed | Failed | Cancelled | Expired | Skipped => Replay => Waiting | WaitingChildren;
 }
 
 impl Transition {

@@ -1,6 +1,6 @@
 use super::*;
 use crate::chore::ChoreKind;
-use crate::model::{Code, Key, Result};
+use crate::model::{Code, Key, KeyOf, Result};
 use crate::store::Read;
 
 fn claimable(store: &mut MemoryStore, routes: &[RouteId], limit: usize) -> Vec<i64> {
@@ -264,7 +264,7 @@ fn keys_that_expired_are_trimmed_oldest_first() {
     let key = |name: &str, expires_at| Key {
         namespace: SPACE,
         key: name.into(),
-        execution: id(1),
+        of: KeyOf::Execution(id(1)),
         fingerprint: [0; 16],
         expires_at,
     };

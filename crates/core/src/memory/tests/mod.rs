@@ -66,6 +66,7 @@ fn execution(row: i64, state: State) -> Execution {
         state,
         since: NOW,
         held: false,
+        gated: false,
         deadline_at: None,
         created_at: NOW,
         started_at: None,
@@ -82,6 +83,9 @@ fn execution(row: i64, state: State) -> Execution {
         created_by: None,
         progress: None,
         key: None,
+        member: None,
+        parent: None,
+        spawned: false,
     }
 }
 

@@ -1,6 +1,6 @@
 use super::*;
 use crate::chore::{Chore, ChoreKind};
-use crate::model::{ChoreId, Cursor, Key, Lane, LaneMode};
+use crate::model::{ChoreId, Cursor, Key, KeyOf, Lane, LaneMode};
 use crate::store::{EventScan, ListScan, Read};
 
 const LATE: Timestamp = at(1_000_000);
@@ -45,8 +45,8 @@ fn answers(read: &mut dyn Read) -> String {
 }
 
 fn key(name: &str, expires_at: Option<Timestamp>) -> Key {
-    let execution = id(1);
-    Key { namespace: SPACE, key: name.into(), execution, fingerprint: [1; 16], expires_at }
+    let of = KeyOf::Execution(id(1));
+    Key { namespace: SPACE, key: name.into(), of, fingerprint: [1; 16], expires_at }
 }
 
 /// A store with a row of every sort.

@@ -1,0 +1,96 @@
+//! Members of a flow that is held or being closed are not handed out.
+//!
+//! Eligibility is a fact of the member's own row, so that a claim never looks at what it can not
+//! have. While the rows of a large flow are being rewritten, whoever meets one asks the flow.
+
+use super::cascade::{Cascade, STEPS};
+use super::chores::FlowWork;
+use super::close;
+use crate::command::Context;
+use crate::event::{EventKind, log};
+use crate::finish::leave;
+use crate::model::{CancelScope, Cause, End, Execution, Flow, LeaseEnd, Outcome, Result, State};
+use crate::store::Tx;
+
+/// The flow of a member, if that is held or being closed.
+fn gated(tx: &mut dyn Tx, execution: &Execution) -> Result<Option<Flow>> {
+    match &execution.member {
+        Some(member) if tx.is_gated(member.flow)? => tx.flow_by_row(member.flow).map(Some),
+        _ => Ok(None),
+    }
+}
+
+/// Stops a member that loses its owner while its flow is being closed, and says whether it did.
+/// One whose flow is held is kept from workers; the caller saves it.
+pub(crate) fn stops(tx: &mut dyn Tx, cx: &Context, execution: &mut Execution) -> Result<bool> {
+    let Some(flow) = gated(tx, execution)? else { return Ok(false) };
+    execution.gated = flow.held;
+    match flow.closing().cloned() {
+        Some(closing) if closing.scope != CancelScope::Pending => {
+            let end = End {
+                outcome: Outcome::Cancelled,
+                reason: close::reason(closing.cause),
+                message: closing.reason.clone(),
+                by: Some(closing.by.clone()),
+            };
+            let lease_end = LeaseEnd::Cancelled { acknowledged: true };
+            let mut cascade = Cascade::new(flow);
+            cascade.end(tx, cx, execution, lease_end, end, Cause::Cancel)?;
+            cascade.finish(tx, cx)?;
+            Ok(true)
+        }
+        _ => Ok(false),
+    }
+}
+
+/// Does to a member that was about to be claimed what its flow has in store for it; says whether
+/// it must not be claimed.
+pub(crate) fn refuses(tx: &mut dyn Tx, cx: &Context, execution: &mut Execution) -> Result<bool> {
+    let Some(flow) = gated(tx, execution)? else { return Ok(false) };
+    if flow.held {
+        execution.gated = true;
+        tx.save(execution)?;
+        return Ok(true);
+    }
+    match flow.closing().cloned() {
+        Some(closing) if close::stops(&closing, execution) => {
+            let mut cascade = Cascade::new(flow);
+            close::stop(&mut cascade, tx, cx, &closing, execution)?;
+            cascade.finish(tx, cx)?;
+            Ok(true)
+        }
+        _ => Ok(false),
+    }
+}
+
+/// Makes some members as their flow is, held or not; answers with where to go on.
+pub(super) fn slice(
+    cascade: &mut Cascade,
+    tx: &mut dyn Tx,
+    cx: &Context,
+    after: Option<&str>,
+) -> Result<Option<FlowWork>> {
+    let flow = &cascade.flow;
+    let room = STEPS.saturating_sub(cascade.steps).max(1);
+    let page = tx.members(flow.row, after, room)?;
+    let (more, last) = (page.len() == room, page.last().and_then(|last| last.member.clone()));
+    for mut member in page {
+        let same = member.gated == flow.held;
+        match &member.state {
+            State::Waiting | State::Resumable | State::Delayed(_) if !same => {
+                member.gated = flow.held;
+                tx.save(&member)?;
+            }
+            State::Granted(grant) if flow.held => {
+                let back = grant.back.into();
+                leave(tx, cx, &mut member, LeaseEnd::WorkerGone, back, Cause::Hold)?;
+                member.gated = true;
+                tx.save(&member)?;
+                log(tx, cx, &member, EventKind::GrantEnded, None, None)?;
+            }
+            _ => {}
+        }
+        cascade.steps += 1;
+    }
+    Ok(last.filter(|_| more).map(|last| FlowWork::Gate { after: Some(last.node.clone()) }))
+}

@@ -1,0 +1,443 @@
+//! Putting nodes and edges into a flow.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use super::cascade::{Cascade, is_trouble};
+use super::graph::{NewEdge, NewNode, check_nodes, default_rest, find_cycle, tell_cycle};
+use crate::command::Context;
+use crate::event::{EventKind, log};
+use crate::model::{
+    Blocked, Cause, Check, Code, DelayCause, Edge, EdgeId, Error, Execution, ExecutionId, Flow,
+    Join, Limits, Member, Namespace, Need, Otherwise, Ready, Result, RowId, State, Verdict, When,
+};
+use crate::store::{Read, Tx};
+use crate::submit::{Place, Refusals, check_routes, insert, may_enter};
+
+/// Nodes and edges to put into a flow, checked, with the members they name.
+pub(super) struct Plan<'a> {
+    nodes: &'a [NewNode],
+    edges: &'a [NewEdge],
+    /// Members that are in the flow already, by name.
+    known: HashMap<String, Execution>,
+}
+
+impl<'a> Plan<'a> {
+    /// Checks everything, and finds what is named and in the flow already.
+    pub(super) fn check(
+        read: &mut dyn Read,
+        cx: &Context,
+        namespace: Option<&Namespace>,
+        flow: Option<&Flow>,
+        nodes: &'a [NewNode],
+        edges: &'a [NewEdge],
+        mut check: Check,
+    ) -> Result<Self> {
+        let known = match flow {
+            Some(flow) => find_members(read, flow, nodes, edges)?,
+            None => HashMap::new(),
+        };
+        check_nodes(&mut check, nodes, &|name| known.contains_key(name));
+        let bytes = nodes.iter().map(|node| node.execution.input.bytes.len()).sum();
+        check.bytes("nodes", bytes, cx.limits().batch_bytes);
+        for (index, node) in nodes.iter().enumerate().take(Limits::FLOW_NODES) {
+            check.item("nodes", index);
+            node.execution.check(&mut check, cx.limits());
+        }
+        let plan = Self { nodes, edges, known };
+        plan.check_edges(&mut check);
+        check.whole();
+        let size = flow.map_or(0, |flow| flow.counts.nodes) as usize + nodes.len();
+        check.at_most("nodes", size, Limits::FLOW_SIZE);
+        check.finish()?;
+        plan.refuse_cycle(read)?;
+        plan.refuse_entry(read, cx, namespace)?;
+        Ok(plan)
+    }
+
+    fn check_edges(&self, check: &mut Check) {
+        let new: BTreeSet<&str> = self.nodes.iter().map(|node| node.name.as_str()).collect();
+        let exists = |name: &str| new.contains(name) || self.known.contains_key(name);
+        check.whole();
+        check.at_most("edges", self.edges.len(), Limits::FLOW_EDGES);
+        for (index, edge) in self.edges.iter().enumerate().take(Limits::FLOW_EDGES) {
+            check.item("edges", index);
+            for (field, name) in [("from", &edge.from), ("to", &edge.to)] {
+                check.that(exists(name), field, || {
+                    format!("there is no node `{}` in the flow", name.escape_debug())
+                });
+            }
+            if edge.from == edge.to {
+                let what = format!("`{}` can not wait for itself", edge.from);
+                check.violate(Code::SelfEdge, "to", what);
+            }
+            if let Some(bind) = &edge.bind {
+                check.name("bind", bind);
+            }
+            if let Some(target) = self.known.get(&edge.to)
+                && let Err(error) = expect_unstarted(target)
+            {
+                check.violate(error.code(), "to", error.message().to_owned());
+            }
+        }
+    }
+
+    /// Only an edge into a node that is there already can close a circle through the old graph.
+    fn refuse_cycle(&self, read: &mut dyn Read) -> Result<()> {
+        let mut places = HashMap::new();
+        let mut names: Vec<String> = Vec::new();
+        for node in self.nodes {
+            places.insert(node.name.clone(), names.len());
+            names.push(node.name.clone());
+        }
+        let mut rows = HashMap::new();
+        for (name, execution) in &self.known {
+            rows.insert(execution.row, names.len());
+            places.insert(name.clone(), names.len());
+            names.push(name.clone());
+        }
+        let mut pairs = Vec::new();
+        for node in self.nodes {
+            for upstream in node.after.iter().flat_map(|after| &after.of) {
+                pairs.push((places[&upstream.node], places[&node.name]));
+            }
+        }
+        pairs.extend(self.edges.iter().map(|edge| (places[&edge.from], places[&edge.to])));
+        let into_old = self.edges.iter().filter_map(|edge| self.known.get(&edge.to));
+        let into_old: BTreeSet<RowId> = into_old.map(|target| target.row).collect();
+        let into_old: Vec<RowId> = into_old.into_iter().collect();
+        let old = if into_old.is_empty() { vec![] } else { read.reach(&into_old)? };
+        let mut unnamed = BTreeMap::new();
+        let mut place = |row: RowId| {
+            *rows.entry(row).or_insert_with(|| {
+                names.push(String::new());
+                unnamed.insert(names.len() - 1, row);
+                names.len() - 1
+            })
+        };
+        let old: Vec<_> = old.into_iter().map(|(from, to)| (place(from), place(to))).collect();
+        pairs.extend(old);
+        let Some(cycle) = find_cycle(names.len(), &pairs) else { return Ok(()) };
+        for node in &cycle {
+            if let Some(row) = unnamed.get(node)
+                && let Some(execution) = read.execution(*row)?
+                && let Some(member) = &execution.member
+            {
+                names[*node] = member.node.clone();
+            }
+        }
+        let cycle: Vec<&str> = cycle.iter().map(|node| names[*node].as_str()).collect();
+        Err(Error::new(
+            Code::Cycle,
+            format!("these nodes would wait for each other: {}", tell_cycle(&cycle)),
+        )
+        .with_details(serde_json::json!({ "cycle": cycle })))
+    }
+
+    fn refuse_entry(
+        &self,
+        read: &mut dyn Read,
+        cx: &Context,
+        namespace: Option<&Namespace>,
+    ) -> Result<()> {
+        let mut refusals = Refusals::of("nodes");
+        for (index, node) in self.nodes.iter().enumerate() {
+            if let Err(error) = may_enter(read, cx, namespace, &node.execution) {
+                refusals.add(index, error)?;
+            }
+            if let (Some(namespace), Some(id)) = (namespace, node.execution.id)
+                && read.find(namespace.id, &[id])?.pop().flatten().is_some()
+            {
+                refusals.add(index, crate::submit::used_otherwise("id", &id.to_string()))?;
+            }
+        }
+        refusals.finish()?;
+        let items: Vec<_> = self.nodes.iter().map(|node| &node.execution).collect();
+        check_routes(read, namespace, &items, "nodes")
+    }
+
+    /// How many edges there are.
+    pub(super) fn edge_count(&self) -> u64 {
+        let after = self.nodes.iter().filter_map(|node| node.after.as_ref());
+        (after.map(|after| after.of.len()).sum::<usize>() + self.edges.len()) as u64
+    }
+
+    /// Puts everything into the flow. Nothing can be claimed before all its edges exist.
+    pub(super) fn plant(
+        &self,
+        tx: &mut dyn Tx,
+        cx: &Context,
+        namespace: &Namespace,
+        cascade: &mut Cascade,
+        parent: Option<RowId>,
+        id_of: &dyn Fn(&NewNode) -> ExecutionId,
+    ) -> Result<Planted> {
+        let mut rows: HashMap<&str, RowId> =
+            self.known.iter().map(|(name, known)| (name.as_str(), known.row)).collect();
+        let mut planted = Planted { ids: BTreeMap::new() };
+        for node in self.nodes {
+            let flow = &cascade.flow;
+            let member = Member { flow: flow.row, flow_id: flow.id, node: node.name.clone() };
+            let place = Place {
+                member: Some(Arc::new(member)),
+                parent,
+                terms: Some(Arc::clone(&flow.terms)),
+                gated: flow.held,
+                blocked: node.after.is_some(),
+            };
+            let id = id_of(node);
+            let execution = insert(tx, cx, namespace, &node.execution, id, None, place)?;
+            rows.insert(&node.name, execution.row);
+            planted.ids.insert(node.name.clone(), execution.id);
+        }
+        cascade.flow.counts.nodes += self.nodes.len() as u64;
+        for node in self.nodes {
+            if let Some(after) = &node.after {
+                let mut edges = Vec::with_capacity(after.of.len());
+                let mut ordinals = HashMap::<&str, u32>::new();
+                for upstream in &after.of {
+                    let ordinal = ordinals.entry(&upstream.node).or_default();
+                    edges.push(Edge {
+                        source: rows[upstream.node.as_str()],
+                        target: rows[node.name.as_str()],
+                        ordinal: *ordinal,
+                        flow: cascade.flow.row,
+                        when: upstream.when,
+                        bind: upstream.bind.clone(),
+                        id: None,
+                        applied: true,
+                    });
+                    *ordinal += 1;
+                }
+                let join = Join {
+                    target: rows[node.name.as_str()],
+                    need: after.need,
+                    rest: after.rest(),
+                    otherwise: Otherwise::Skip,
+                    sources: 0,
+                    met: 0,
+                    unmet: 0,
+                    verdict: None,
+                };
+                self.tie(tx, cx, cascade, join, edges)?;
+            }
+        }
+        for edge in self.edges {
+            let new = Tie {
+                source: rows[edge.from.as_str()],
+                target: rows[edge.to.as_str()],
+                when: edge.when,
+                bind: edge.bind.clone(),
+                id: None,
+            };
+            tie_one(tx, cx, cascade, new)?;
+        }
+        Ok(planted)
+    }
+
+    /// Ties a new node to its sources, of which some may be over.
+    fn tie(
+        &self,
+        tx: &mut dyn Tx,
+        cx: &Context,
+        cascade: &mut Cascade,
+        mut join: Join,
+        mut edges: Vec<Edge>,
+    ) -> Result<()> {
+        edges.sort_by_key(|edge| (edge.source, edge.ordinal));
+        let ended: HashMap<RowId, &Execution> = (self.known.values())
+            .filter(|execution| execution.status().is_terminal())
+            .map(|execution| (execution.row, execution))
+            .collect();
+        let mut because = None;
+        for group in edges.chunk_by(|one, other| one.source == other.source) {
+            join.sources += 1;
+            if let Some(source) = ended.get(&group[0].source)
+                && let Some(end) = source.state.end()
+            {
+                adopt(tx, cascade, source, group)?;
+                join.count(group, end.outcome);
+                because.get_or_insert_with(|| because_of(source));
+            }
+            for edge in group {
+                tx.add_edge(edge)?;
+            }
+        }
+        cascade.flow.counts.edges += edges.len() as u64;
+        cascade.judge(tx, cx, join, || because.unwrap_or_default())
+    }
+}
+
+/// What was put into a flow.
+pub(super) struct Planted {
+    pub(super) ids: BTreeMap<String, ExecutionId>,
+}
+
+fn find_members(
+    read: &mut dyn Read,
+    flow: &Flow,
+    nodes: &[NewNode],
+    edges: &[NewEdge],
+) -> Result<HashMap<String, Execution>> {
+    let mut names: BTreeSet<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
+    for after in nodes.iter().filter_map(|node| node.after.as_ref()) {
+        names.extend(after.of.iter().map(|upstream| upstream.node.as_str()));
+    }
+    names.extend(edges.iter().flat_map(|edge| [edge.from.as_str(), edge.to.as_str()]));
+    let mut known = HashMap::new();
+    for name in names {
+        if let Some(execution) = read.member(flow.row, name)? {
+            known.insert(name.to_owned(), execution);
+        }
+    }
+    Ok(known)
+}
+
+/// Refuses to let something wait that may have begun.
+pub(super) fn expect_unstarted(execution: &Execution) -> Result<()> {
+    let waits =
+        matches!(execution.state, State::Waiting | State::Delayed(_) | State::WaitingChildren(_));
+    if waits && execution.started_at.is_none() {
+        return Ok(());
+    }
+    let node = execution.member.as_ref().map_or_else(String::new, |m| format!("`{}` ", m.node));
+    Err(Error::new(
+        Code::WrongState,
+        format!(
+            "{node}({}) is {} and has started or ended; only what has not can be made to wait",
+            execution.id,
+            execution.status()
+        ),
+    ))
+}
+
+/// An edge to add between two members.
+pub(super) struct Tie {
+    pub(super) source: RowId,
+    pub(super) target: RowId,
+    pub(super) when: When,
+    pub(super) bind: Option<String>,
+    pub(super) id: Option<EdgeId>,
+}
+
+/// Adds an edge into a member that has not started, which waits from then on.
+pub(super) fn tie_one(
+    tx: &mut dyn Tx,
+    cx: &Context,
+    cascade: &mut Cascade,
+    new: Tie,
+) -> Result<()> {
+    let missing = || Error::bug("a member of a flow has no row");
+    let mut target = tx.execution(new.target)?.ok_or_else(missing)?;
+    let source = tx.execution(new.source)?.ok_or_else(missing)?;
+    let others = tx.edges_into(new.target, false)?;
+    let parallel: Vec<_> = others.iter().filter(|edge| edge.source == new.source).collect();
+    check_room(&others, &parallel, &new)?;
+    let edge = Edge {
+        source: new.source,
+        target: new.target,
+        ordinal: parallel.iter().map(|edge| edge.ordinal + 1).max().unwrap_or(0),
+        flow: cascade.flow.row,
+        when: new.when,
+        bind: new.bind,
+        applied: new.id.is_none(),
+        id: new.id,
+    };
+    let mut join = match tx.join(new.target)? {
+        Some(join) => join,
+        None => Join {
+            target: new.target,
+            need: Need::All,
+            rest: default_rest(Need::All),
+            otherwise: Otherwise::Skip,
+            sources: 0,
+            met: 0,
+            unmet: 0,
+            verdict: None,
+        },
+    };
+    adopt(tx, cascade, &source, std::slice::from_ref(&edge))?;
+    let is_new = parallel.is_empty();
+    tx.add_edge(&edge)?;
+    cascade.flow.counts.edges += 1;
+    match source.state.end() {
+        _ if !is_new => recount(tx, &mut join)?,
+        Some(end) => {
+            join.sources += 1;
+            join.count(std::slice::from_ref(&edge), end.outcome);
+        }
+        None => join.sources += 1,
+    }
+    // A join that needs all of its sources needs the new one too.
+    if join.need != Need::All && join.verdict.is_some() {
+        return tx.put_join(&join);
+    }
+    if !matches!(target.state, State::WaitingChildren(_))
+        && join.judge() != Some(Verdict::Satisfied)
+    {
+        block(tx, cx, &mut target)?;
+    }
+    cascade.judge(tx, cx, join, || because_of(&source))
+}
+
+fn check_room(others: &[Edge], parallel: &[&Edge], new: &Tie) -> Result<()> {
+    let mut check = Check::default();
+    let sources: BTreeSet<RowId> =
+        others.iter().map(|edge| edge.source).chain([new.source]).collect();
+    check.at_most("from", sources.len(), Limits::FAN_IN);
+    check.at_most("from", parallel.len() + 1, Limits::PARALLEL_EDGES);
+    if let Some(bind) = &new.bind {
+        let taken = others.iter().any(|edge| edge.bind.as_ref() == Some(bind));
+        check.that(!taken, "bind", || format!("`{bind}` is bound already"));
+    }
+    check.finish()
+}
+
+fn block(tx: &mut dyn Tx, cx: &Context, target: &mut Execution) -> Result<()> {
+    let start_at = match &target.state {
+        State::Delayed(timer) if timer.cause == DelayCause::Start => Some(timer.until),
+        _ => None,
+    };
+    let blocked = Blocked { then: Ready::Waiting, delay: None, start_at };
+    target.enter(State::WaitingChildren(blocked), Cause::Stage, cx.now);
+    tx.save(target)?;
+    log(tx, cx, target, EventKind::Blocked, None, None)
+}
+
+/// Counts a join anew from the edges into its execution.
+pub(super) fn recount(tx: &mut dyn Tx, join: &mut Join) -> Result<()> {
+    (join.sources, join.met, join.unmet) = (0, 0, 0);
+    let edges = tx.edges_into(join.target, false)?;
+    for group in edges.chunk_by(|one, other| one.source == other.source) {
+        join.sources += 1;
+        let source = tx.execution(group[0].source)?;
+        if let Some(end) = source.as_ref().and_then(|source| source.state.end()) {
+            join.count(group, end.outcome);
+        }
+    }
+    Ok(())
+}
+
+/// Takes an ended source's failure as handled when an edge that handles it comes late.
+pub(super) fn adopt(
+    tx: &mut dyn Tx,
+    cascade: &mut Cascade,
+    source: &Execution,
+    edges: &[Edge],
+) -> Result<()> {
+    let own = source.member.as_ref().is_some_and(|member| member.flow == cascade.flow.row);
+    let trouble = source.state.end().is_some_and(is_trouble);
+    if !own || !trouble || !edges.iter().any(Edge::handles_failure) {
+        return Ok(());
+    }
+    let before = tx.edges_from(source.row, None, usize::MAX)?;
+    if !before.iter().any(Edge::handles_failure) {
+        cascade.flow.counts.unhandled -= 1;
+    }
+    Ok(())
+}
+
+pub(super) fn because_of(source: &Execution) -> String {
+    let node = source.member.as_ref().map_or("", |member| &member.node);
+    format!("`{node}` {}", source.status())
+}
