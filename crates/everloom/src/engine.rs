@@ -101,7 +101,7 @@ impl Engine {
         &self.shared
     }
 
-    fn driver(&self) -> &Driver {
+    pub(crate) fn driver(&self) -> &Driver {
         &self.shared.driver
     }
 
@@ -111,7 +111,7 @@ impl Engine {
         Self { shared: Arc::clone(&self.shared), namespace: Arc::from(name) }
     }
 
-    fn here(&self) -> String {
+    pub(crate) fn here(&self) -> String {
         self.namespace.to_string()
     }
 
@@ -201,7 +201,7 @@ impl Engine {
 
     /// Waits until an execution has ended.
     pub async fn wait(&self, execution: ExecutionId) -> Result<ExecutionResult> {
-        let ended = self.driver().hub().endings().watch(execution);
+        let ended = self.driver().hub().endings().watch(execution.0);
         loop {
             let result = self.result(execution).await?;
             if result.status.is_terminal() {

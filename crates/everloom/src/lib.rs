@@ -4,7 +4,7 @@
 //! re-exports. Between its callers and the synchronous rules lies the machinery in these modules,
 //! in the order a command meets them:
 //!
-//! - `engine`, `open`: what programs see;
+//! - `engine`, `flows`, `open`: what programs see;
 //! - `driver`: takes commands and queries, closes;
 //! - `queue`, `request`, `writer`: group commit, one transaction for all that wait;
 //! - `readers`: queries beside the writer;
@@ -15,6 +15,7 @@
 mod clock;
 mod driver;
 mod engine;
+mod flows;
 mod follow;
 mod hub;
 mod open;

@@ -1,23 +1,24 @@
-//! Those who wait for an execution to end.
+//! Those who wait for an execution or a flow to end.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex};
 
-use everloom_core::ExecutionId;
 use tokio::sync::Notify;
+use uuid::Uuid;
 
 use crate::sync::lock;
 
 #[derive(Default)]
 pub(crate) struct Endings {
-    waiting: Mutex<HashMap<ExecutionId, Vec<Arc<Notify>>>>,
+    waiting: Mutex<HashMap<Uuid, Vec<Arc<Notify>>>>,
 }
 
 impl Endings {
-    /// Waits for the end of an execution, beginning now. An id is unique within its namespace
-    /// only, so the end of a namesake elsewhere may be taken for it: look before believing.
-    pub(crate) fn watch(self: &Arc<Self>, id: ExecutionId) -> EndWatch {
+    /// Waits for the end of an execution or a flow, beginning now. An id is unique within its
+    /// namespace only, so the end of a namesake elsewhere may be taken for it: look before
+    /// believing.
+    pub(crate) fn watch(self: &Arc<Self>, id: Uuid) -> EndWatch {
         let bell = Arc::new(Notify::new());
         lock(&self.waiting).entry(id).or_default().push(Arc::clone(&bell));
         EndWatch { endings: Arc::clone(self), id, bell }
@@ -28,15 +29,12 @@ impl Endings {
     }
 
     /// These have ended.
-    pub(crate) fn call(&self, ended: &[ExecutionId]) {
-        if ended.is_empty() {
-            return;
-        }
+    pub(crate) fn call(&self, ended: impl Iterator<Item = Uuid>) {
         let waiting = lock(&self.waiting);
         if waiting.is_empty() {
             return;
         }
-        ended.iter().filter_map(|id| waiting.get(id)).flatten().for_each(|bell| bell.notify_one());
+        ended.filter_map(|id| waiting.get(&id)).flatten().for_each(|bell| bell.notify_one());
     }
 
     /// Any of them may have ended.
@@ -45,10 +43,10 @@ impl Endings {
     }
 }
 
-/// Someone who waits for the end of an execution.
+/// Someone who waits for an end.
 pub(crate) struct EndWatch {
     endings: Arc<Endings>,
-    id: ExecutionId,
+    id: Uuid,
     bell: Arc<Notify>,
 }
 
@@ -74,7 +72,7 @@ impl Drop for EndWatch {
 mod tests {
     use super::*;
 
-    fn id(text: &str) -> ExecutionId {
+    fn id(text: &str) -> Uuid {
         text.parse().unwrap()
     }
 
@@ -87,7 +85,7 @@ mod tests {
         let endings = Arc::new(Endings::default());
         let (first, second, elsewhere) =
             (endings.watch(one), endings.watch(one), endings.watch(other));
-        endings.call(&[one]);
+        endings.call([one].into_iter());
         first.called().await;
         second.called().await;
         tokio::select! {

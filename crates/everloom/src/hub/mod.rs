@@ -64,7 +64,8 @@ impl Hub {
         for work in wakes.ready {
             self.line.call(&work);
         }
-        self.endings.call(&wakes.ended);
+        let flows = wakes.ended_flows.iter().map(|id| id.0);
+        self.endings.call(wakes.ended.iter().map(|id| id.0).chain(flows));
         if wakes.events {
             self.events.send_modify(|commits| *commits += 1);
         }
