@@ -2,6 +2,7 @@
 
 mod claims;
 mod common;
+mod outages;
 mod postgres;
 mod processes;
 mod storage;

@@ -1,14 +1,13 @@
 //! Several processes on one file, some of which die.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{File, OpenOptions};
-use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::common::{Scratch, another_process, count, postgres_url, text, until};
+use crate::common::{Ledger, Scratch, another_process, count, postgres_url, text, until};
+use crate::outages;
 use everloom::{
     Claim, Cursor, Engine, EventFilter, EventKind, From, LeaseEnd, Limits, ListExecutions,
     NewExecution, Payload, ReadEvents, RegisterWorker, Status,
@@ -29,6 +28,7 @@ fn acts_as_another_process() {
             "mortal" => mortal(&file, &setting("EVERLOOM_TEST_LEDGER")).await,
             "submitter" => submitter(&file).await,
             "busy" => busy(&file, &setting("EVERLOOM_TEST_NAME")).await,
+            "hardy" => outages::hardy(&file, &setting("EVERLOOM_TEST_NAME")).await,
             other => panic!("unknown role {other}"),
         }
     });
@@ -37,26 +37,6 @@ fn acts_as_another_process() {
 /// Submissions each of the two processes makes.
 const SHARE: usize = 2500;
 const KILLS: usize = 22;
-
-/// What a process was told, written down after it was told: it survives the process.
-struct Ledger(File);
-
-impl Ledger {
-    fn open(path: &str) -> Self {
-        Self(OpenOptions::new().create(true).append(true).open(path).unwrap())
-    }
-
-    fn note(&mut self, what: &str, name: &str) {
-        // One write of a short line: a kill leaves it out or leaves it whole.
-        self.0.write_all(format!("{what} {name}\n").as_bytes()).unwrap();
-    }
-
-    fn read(path: &Path, what: &str) -> Vec<String> {
-        let text = std::fs::read_to_string(path).unwrap_or_default();
-        let lines = text.lines().filter_map(|line| line.split_once(' '));
-        lines.filter(|(noted, _)| *noted == what).map(|(_, name)| name.to_owned()).collect()
-    }
-}
 
 /// Submits and works until it is killed, or until nothing is left to submit and nothing to do.
 async fn mortal(file: &str, ledger: &str) {
