@@ -12,7 +12,7 @@ use crate::batch::Rows;
 use crate::error::{self, Fault};
 use crate::exchange::{Changes, Loaded, Wants};
 use crate::flush::{Told, flush};
-use crate::link::{Link, Step, params};
+use crate::link::{self, Link, Step, params};
 use crate::load::{self, Locks};
 use crate::numbering;
 use crate::options::TimeSource;
@@ -48,8 +48,9 @@ struct Open {
     told: Told,
 }
 
-/// How long to go on asking what became of a commit.
-const RESOLVE_WITHIN: Duration = Duration::from_secs(60);
+/// How long to go on asking what became of a commit: longer than the server keeps a transaction
+/// that nobody goes on with.
+const RESOLVE_WITHIN: Duration = link::IDLE_TIMEOUT.saturating_mul(2);
 
 impl Database {
     pub(crate) fn new(link: Link, watch: Arc<Watch>) -> Self {

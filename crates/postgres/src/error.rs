@@ -3,6 +3,8 @@
 use everloom_core::{Code, Error};
 use tokio_postgres::error::SqlState;
 
+use crate::tls;
+
 /// What can go wrong between the contract and PostgreSQL. Functions that bind statements return
 /// it, so that `?` serves both; it becomes an [`Error`] where the contract begins.
 #[derive(Debug)]
@@ -60,15 +62,11 @@ impl Fault {
 
 fn is_lost(error: &tokio_postgres::Error) -> bool {
     match error.code() {
+        // Connections that are no more, sessions the server has ended, transactions it has ended
+        // together with their session.
         Some(code) => {
-            [
-                SqlState::ADMIN_SHUTDOWN,
-                SqlState::CRASH_SHUTDOWN,
-                SqlState::CANNOT_CONNECT_NOW,
-                SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
-            ]
-            .contains(code)
-                || code.code().starts_with("08")
+            let code = code.code();
+            code.starts_with("08") || code.starts_with("57P") || ["25P03", "25P04"].contains(&code)
         }
         // Everything a server does not say itself is about the connection, unless it is about a
         // value, which then never left this process.
@@ -79,6 +77,9 @@ fn is_lost(error: &tokio_postgres::Error) -> bool {
 /// Why a connection could not be made.
 pub(crate) fn refusal(error: &tokio_postgres::Error, place: &str) -> Error {
     let because = cause(error);
+    if let Some(complaint) = tls::complaint(error) {
+        return Error::invalid("url", format!("{place} {complaint}"));
+    }
     match error.code() {
         Some(code) if *code == SqlState::INVALID_PASSWORD => {
             Error::invalid("url", format!("{place} refuses the password; correct it ({because})"))

@@ -47,7 +47,7 @@ const OLDEST_SERVER: i32 = 13;
 
 /// How long a transaction of ours may stand still before the server ends it: locks of a process
 /// that was stopped must not outlive it.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A connection that is made again when it was lost.
 pub(crate) struct Link {
@@ -259,7 +259,7 @@ type Connection = tokio_postgres::Connection<
 >;
 
 async fn dial(target: &Target) -> everloom_core::Result<(Client, Connection)> {
-    let tls = tls::connector(target.verify)?;
+    let tls = tls::connector(target.verify, &target.roots)?;
     let connecting = target.config.connect(tls);
     tokio::time::timeout(target.options.connect_timeout, connecting)
         .await

@@ -21,6 +21,7 @@ use tokio::task::JoinSet;
 fn acts_as_another_process() {
     let Ok(role) = std::env::var("EVERLOOM_TEST_ROLE") else { return };
     let setting = |name: &str| std::env::var(name).expect("the parent sets it");
+    std::thread::spawn(end_with_parent);
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let file = setting("EVERLOOM_TEST_FILE");
     runtime.block_on(async {
@@ -32,6 +33,15 @@ fn acts_as_another_process() {
             other => panic!("unknown role {other}"),
         }
     });
+}
+
+/// A test that has failed leaves no process behind.
+fn end_with_parent() {
+    let parent = std::os::unix::process::parent_id();
+    while std::os::unix::process::parent_id() == parent {
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    std::process::exit(1);
 }
 
 /// Submissions each of the two processes makes.

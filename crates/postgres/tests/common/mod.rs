@@ -47,9 +47,14 @@ pub(crate) struct Admin {
 
 impl Admin {
     pub(crate) fn new() -> Self {
+        Self::at(&server())
+    }
+
+    /// In a database of another server.
+    pub(crate) fn at(url: &str) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let (client, connection) = runtime
-            .block_on(tokio_postgres::connect(&server(), tokio_postgres::NoTls))
+            .block_on(tokio_postgres::connect(url, tokio_postgres::NoTls))
             .expect("the server lets us in");
         runtime.spawn(connection);
         Self { runtime, client }
