@@ -48,6 +48,7 @@ mod clock;
 mod delete;
 
 mod event;
+mod examination;
 mod explain;
 mod overview;
 mod read;
@@ -65,6 +66,7 @@ pub use complete::{Complete, Completed};
 pub use delay::{Delay, DelayOutcome};
 pub use delete::Delete;
 pub use event::{Event, EventFilter, EventKind, EventPage, From, NewEvent, ReadEvents};
+pub use examination::{Examination, Finding, Level};
 pub use explain::{Explain, Explanation};
 pub use fail::{Fail, FailOutcome};
 pub use grant::{ClaimExecution, ClaimRefusal, ClaimedExecution, DEFAULT_RESERVE, RedeemGrant};

@@ -34,7 +34,7 @@ pub use engine::Engine;
 pub use everloom_core::*;
 pub use everloom_sqlite::Durability;
 pub use follow::Follow;
-pub use open::OpenOptions;
+pub use open::{OpenOptions, examine};
 
 /// Compiles the program in the README.
 #[cfg(doctest)]

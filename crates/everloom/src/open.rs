@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use everloom_core::{Code, Error, Limits, MemoryStore, Prepare, Result, Settings, Store, Tick};
+use everloom_core::{
+    Code, Error, Examination, Limits, MemoryStore, Prepare, Result, Settings, Store, Tick,
+};
 use everloom_postgres::{PgStore, TimeSource};
 use everloom_sqlite::{Durability, Location, SqliteStore};
 use tokio::sync::Mutex;
@@ -194,6 +196,25 @@ impl OpenOptions {
         tracing::debug!(store = %driver.info().store, "opened");
         Ok(Engine::new(Arc::new(Shared::new(driver))))
     }
+}
+
+/// Looks at a database without opening it: its schema, its settings and what it lies on. Changes
+/// nothing, and works also where an engine could not be opened, as long as it can be reached.
+pub async fn examine(url: &str) -> Result<Examination> {
+    let place = Place::parse(url)?;
+    let looked = tokio::task::spawn_blocking(move || match place {
+        Place::Memory => Ok(Examination {
+            store: MemoryStore::new().info(),
+            wanted_schema: MemoryStore::new().info().schema,
+            pending: Vec::new(),
+            findings: Vec::new(),
+        }),
+        Place::Sqlite(location) => everloom_sqlite::examine(&location),
+        Place::Postgres(url) => {
+            everloom_postgres::examine(&url, &everloom_postgres::Options::default())
+        }
+    });
+    looked.await.unwrap_or_else(|_| Err(Error::bug("looking at the database panicked")))
 }
 
 /// Where a database is.

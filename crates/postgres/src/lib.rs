@@ -12,6 +12,7 @@
 mod batch;
 mod database;
 mod error;
+mod examine;
 mod exchange;
 mod flush;
 mod link;
@@ -28,6 +29,7 @@ mod target;
 mod tls;
 mod watch;
 
+pub use examine::examine;
 pub use link::Counters;
 pub use migrate::SCHEMA_VERSION;
 pub use options::{Options, TimeSource};

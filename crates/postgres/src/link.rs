@@ -302,6 +302,8 @@ fn session_settings(target: &Target) -> String {
          SET enable_bitmapscan TO off;
          SET jit TO off;
          SET standard_conforming_strings TO on;
+         SET default_transaction_isolation TO 'read committed';
+         SET default_transaction_read_only TO off;
          SET client_min_messages TO warning;
          SET lock_timeout TO {};
          SET statement_timeout TO {};

@@ -46,8 +46,14 @@ pub(crate) fn migrate(link: &mut Link) -> Result<()> {
     }
 }
 
+/// The migrations that a schema of this version lacks.
+pub(crate) fn pending(version: u32) -> Vec<String> {
+    let names = MIGRATIONS.iter().map(|(name, _)| (*name).to_owned());
+    names.skip(version as usize).collect()
+}
+
 /// 0 when there is no schema yet.
-fn version(link: &mut Link) -> Result<u32, Fault> {
+pub(crate) fn version(link: &mut Link) -> Result<u32, Fault> {
     let schema = link.target().schema.clone();
     // Asked of the catalogue's tables: `to_regclass` may answer from what the session remembers
     // of a time before another process had made them.
@@ -117,7 +123,7 @@ fn apply(link: &mut Link, schema: &str, to: u32, name: &str, text: &str) -> Resu
     Ok(())
 }
 
-fn refusal(link: &Link, fault: Fault) -> Error {
+pub(crate) fn refusal(link: &Link, fault: Fault) -> Error {
     let target = link.target();
     match &fault {
         Fault::Postgres(error) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {

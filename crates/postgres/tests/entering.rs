@@ -23,18 +23,6 @@ fn refused(url: &str) -> String {
     error.message().to_owned()
 }
 
-/// Writes a file of the server, as the server's user and for nobody else to read.
-fn write(server: &Cluster, name: &str, text: &str) {
-    Admin::at(server.url()).run(&format!(
-        "DO $do$ BEGIN
-             EXECUTE format(
-                 'COPY (SELECT unnest(string_to_array(%L, chr(10)))) TO PROGRAM %L',
-                 $text${text}$text$,
-                 'umask 077 && cat >' || current_setting('data_directory') || '/{name}');
-         END $do$"
-    ));
-}
-
 /// A server that asks `ann` for her password and does not know `bob`.
 fn guarded() -> Cluster {
     let mut server = Cluster::start();
@@ -45,7 +33,7 @@ fn guarded() -> Cluster {
          CREATE SCHEMA anns AUTHORIZATION ann",
     );
     let rules = "host all everloom all trust\nhost all ann all scram-sha-256";
-    write(&server, "pg_hba.conf", rules);
+    Admin::at(server.url()).write_file("pg_hba.conf", rules);
     server.ctl("restart -m fast");
     server
 }
@@ -99,9 +87,10 @@ impl Authority {
 
 fn encrypted(certificate: &str, key: &KeyPair) -> Cluster {
     let mut server = Cluster::start();
-    write(&server, "server.crt", certificate);
-    write(&server, "server.key", &key.serialize_pem());
-    Admin::at(server.url()).run("ALTER SYSTEM SET ssl TO on");
+    let admin = Admin::at(server.url());
+    admin.write_file("server.crt", certificate);
+    admin.write_file("server.key", &key.serialize_pem());
+    admin.run("ALTER SYSTEM SET ssl TO on");
     server.ctl("restart -m fast");
     server
 }

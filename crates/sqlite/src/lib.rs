@@ -13,6 +13,7 @@ mod caches;
 mod connect;
 mod counters;
 mod error;
+mod examine;
 mod location;
 mod migrate;
 mod options;
@@ -25,6 +26,7 @@ mod view;
 mod write;
 
 pub use counters::Counters;
+pub use examine::examine;
 pub use location::Location;
 pub use migrate::SCHEMA_VERSION;
 pub use options::{Durability, Options};

@@ -11,7 +11,14 @@ use crate::options::Options;
 pub const SCHEMA_VERSION: u32 = MIGRATIONS.len() as u32;
 
 /// Each brings the schema from the version of its index to the next.
-const MIGRATIONS: &[&str] = &[include_str!("../migrations/0001_executions.sql")];
+const MIGRATIONS: &[(&str, &str)] =
+    &[("executions", include_str!("../migrations/0001_executions.sql"))];
+
+/// The migrations that a schema of this version lacks.
+pub(crate) fn pending(version: u32) -> Vec<String> {
+    let names = MIGRATIONS.iter().map(|(name, _)| (*name).to_owned());
+    names.skip(version as usize).collect()
+}
 
 /// "EVLM" in the file's header.
 const APPLICATION_ID: i64 = 0x4556_4c4d;
@@ -36,6 +43,13 @@ impl Header {
     fn is_blank(&self) -> bool {
         self.application == 0 && self.version == 0 && self.tables == 0
     }
+}
+
+/// The version of a file's schema; refuses a file of another program.
+pub(crate) fn version_of(conn: &Connection, location: &Location) -> Result<u32> {
+    let header = Header::read(conn).map_err(|error| refusal(location, &error))?;
+    check_owner(&header, location)?;
+    Ok(u32::try_from(header.version).unwrap_or(u32::MAX))
 }
 
 /// Refuses a file that is not ours, too new, or old with migrating off. Changes nothing.
@@ -63,7 +77,7 @@ pub(crate) fn inspect(conn: &Connection, location: &Location, options: &Options)
     Ok(())
 }
 
-fn check(header: &Header, location: &Location) -> Result<()> {
+fn check_owner(header: &Header, location: &Location) -> Result<()> {
     if header.application != APPLICATION_ID && !header.is_blank() {
         return Err(Error::new(
             Code::NotADatabase,
@@ -73,6 +87,11 @@ fn check(header: &Header, location: &Location) -> Result<()> {
             ),
         ));
     }
+    Ok(())
+}
+
+fn check(header: &Header, location: &Location) -> Result<()> {
+    check_owner(header, location)?;
     if header.version > i64::from(SCHEMA_VERSION) {
         return Err(Error::new(
             Code::SchemaTooNew,
@@ -115,7 +134,8 @@ fn step(conn: &mut Connection) -> rusqlite::Result<Step> {
     let tx = Transaction::new(conn, TransactionBehavior::Immediate)?;
     // Only now nobody else can change it.
     let from = version(&tx)?;
-    let Some(migration) = usize::try_from(from).ok().and_then(|from| MIGRATIONS.get(from)) else {
+    let Some((_, migration)) = usize::try_from(from).ok().and_then(|from| MIGRATIONS.get(from))
+    else {
         return match from == i64::from(SCHEMA_VERSION) {
             true => Ok(Step::Done),
             false => Ok(Step::Unexpected(Header::read(&tx)?)),

@@ -74,6 +74,18 @@ impl Admin {
         self.runtime.block_on(self.client.query_one(sql, &[&name])).expect("a row").get(0)
     }
 
+    /// Writes a file of the server, as the server's user and for nobody else to read.
+    pub(crate) fn write_file(&self, name: &str, text: &str) {
+        self.run(&format!(
+            "DO $do$ BEGIN
+                 EXECUTE format(
+                     'COPY (SELECT unnest(string_to_array(%L, chr(10)))) TO PROGRAM %L',
+                     $text${text}$text$,
+                     'umask 077 && cat >' || current_setting('data_directory') || '/{name}');
+             END $do$"
+        ));
+    }
+
     /// Ends the connections of a schema's stores; says how many there were.
     pub(crate) fn terminate(&self, schema: &Schema) -> i64 {
         self.number(&format!(
