@@ -126,6 +126,22 @@ fn written(store: &mut dyn Store) -> Vec<String> {
     namespaces.iter().map(|namespace| namespace.name.clone()).collect()
 }
 
+/// The name of a row that someone else holds.
+const LOCKED: &str = "locked";
+
+#[test]
+fn who_needs_a_lock_that_is_held_is_refused_and_the_others_go_on() {
+    let mut store = Faulty::default();
+    let names = ["a", "b", LOCKED, "c", "d", "e", LOCKED];
+    let ran = run(&mut store, &names.map(|name| (name, true, Then::Succeed)));
+    for (name, answer) in names.iter().zip(&ran.answers) {
+        let again = answer.as_ref().err().and_then(Error::again);
+        assert_eq!(again, (*name == LOCKED).then_some(Again::Locked), "{name}");
+    }
+    assert_eq!(written(&mut store), ["a", "b", "c", "d", "e"]);
+    assert!(ran.wakes.events);
+}
+
 #[test]
 fn commands_that_succeed_share_one_transaction() {
     let mut store = Faulty::default();
@@ -416,8 +432,16 @@ impl Read for FaultyTx<'_> {
 }
 
 impl Tx for FaultyTx<'_> {
+    fn put_namespace(&mut self, name: &str, defaults: &Defaults) -> Result<Arc<Namespace>> {
+        self.writes += 1;
+        check(self.fault, Step::Write(self.writes))?;
+        match name {
+            LOCKED => Err(Error::locked("held on purpose")),
+            _ => self.inner.put_namespace(name, defaults),
+        }
+    }
+
     forward! { write:
-        fn put_namespace(name: &str, defaults: &Defaults) -> Arc<Namespace>;
         fn add_lane(namespace: NamespaceId, name: &str) -> Arc<Lane>;
         fn save_lane(lane: &Lane) -> ();
         fn add_route(namespace: NamespaceId, kind: &str, capabilities: &[String]) -> RouteId;

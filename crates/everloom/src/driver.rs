@@ -12,13 +12,13 @@ use everloom_core::{
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, yield_now};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::clock::{self, Ticked, Timekeeper};
 use crate::hub::Hub;
 use crate::queue::{Phase, Queue, Taken, Visit, closing};
 use crate::readers::{Readers, ask};
-use crate::request::{Request, ToCaller, ToNobody};
+use crate::request::{Pending, Request, ToCaller, ToNobody};
 use crate::sync::{lock, panic_text};
 use crate::{watcher, writer};
 
@@ -37,6 +37,8 @@ pub(crate) struct Options {
     pub(crate) poll: Duration,
     /// How often those who wait look again although nobody woke them (5 s).
     pub(crate) recheck: Duration,
+    /// How long a command is tried again that needs a lock someone else holds (5 s).
+    pub(crate) busy_timeout: Duration,
 }
 
 impl Default for Options {
@@ -47,6 +49,7 @@ impl Default for Options {
             readers: 4,
             poll: Duration::from_millis(100),
             recheck: Duration::from_secs(5),
+            busy_timeout: Duration::from_secs(5),
         }
     }
 }
@@ -61,6 +64,9 @@ pub struct Closed {
 
 /// How long closing waits for the store to close, however short the grace.
 const LAST_MOMENT: Duration = Duration::from_secs(1);
+
+/// How long a command that needs a lock is put off.
+const BETWEEN_TRIES: Duration = Duration::from_millis(100);
 
 /// Runs commands and queries on a store. When the last clone is dropped, everything stops.
 #[derive(Clone)]
@@ -371,6 +377,17 @@ impl Inner {
         });
         self.queue.push_visit(visit)?;
         answer.await.unwrap_or_else(|_| Err(closing()))
+    }
+
+    /// Runs a command again in a while, apart from others.
+    pub(crate) fn put_off(self: &Arc<Self>, job: Box<dyn Pending>, since: std::time::Instant) {
+        let inner = Arc::clone(self);
+        self.runtime.spawn(async move {
+            sleep(BETWEEN_TRIES).await;
+            if let Err(job) = inner.queue.push_apart(job, since) {
+                job.deliver();
+            }
+        });
     }
 
     fn spawn_task(&self, task: impl Future<Output = ()> + Send + 'static) {

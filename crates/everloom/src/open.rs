@@ -144,6 +144,7 @@ impl OpenOptions {
     pub fn busy_timeout(mut self, timeout: Duration) -> Self {
         self.sqlite.busy_timeout = timeout;
         self.postgres.busy_timeout = timeout;
+        self.driver.busy_timeout = timeout;
         self
     }
 

@@ -34,6 +34,8 @@ pub(crate) struct Database {
     /// Lanes with a maximum, as last seen: their rows are locked before they are read.
     capped: BTreeMap<(NamespaceId, String), LaneId>,
     watch: Arc<Watch>,
+    /// When someone was last found to hold a lock without letting go.
+    hindered: Option<Instant>,
 }
 
 /// The transaction that is open.
@@ -47,6 +49,15 @@ struct Open {
     exclusive: BTreeSet<LaneId>,
     told: Told,
 }
+
+/// How long commands that share a transaction wait for a lock. Those of our own kind are let go of
+/// long before that.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// The same shortly after that was too long: whoever holds the lock still does, and all there is
+/// to find out is who needs it.
+const SHORT_PATIENCE: Duration = Duration::from_millis(20);
+const HINDERED_FOR: Duration = Duration::from_secs(2);
 
 /// How long to go on asking what became of a commit: longer than the server keeps a transaction
 /// that nobody goes on with.
@@ -62,7 +73,24 @@ impl Database {
             carried: Wants::default(),
             capped: BTreeMap::new(),
             watch,
+            hindered: None,
         }
+    }
+
+    /// Makes ready for a transaction.
+    pub(crate) fn prepare(&mut self) -> Result<()> {
+        self.link.revive()?;
+        let hindered = self.hindered.is_some_and(|since| since.elapsed() < HINDERED_FOR);
+        let patience = if hindered { SHORT_PATIENCE } else { PATIENCE };
+        self.link.be_patient(patience.min(self.link.target().options.busy_timeout))
+    }
+
+    /// The error to answer with.
+    fn explain(&mut self, fault: Fault) -> Error {
+        if fault.is_locked() {
+            self.hindered = Some(Instant::now());
+        }
+        fault.into()
     }
 
     fn clock(&self) -> TimeSource {
@@ -261,10 +289,14 @@ impl Rows for &mut Database {
             }
             Err(fault) => {
                 let out_of_order = fault.is_locked() && !first;
-                self.carried = std::mem::take(&mut self.open.asked);
+                let asked = std::mem::take(&mut self.open.asked);
+                // What was waited for in vain is not asked for again on behalf of others.
+                if !(fault.is_locked() && first) {
+                    self.carried = asked;
+                }
                 Err(match out_of_order {
                     true => Error::conflict("rows stayed locked by others; try again"),
-                    false => fault.into(),
+                    false => self.explain(fault),
                 })
             }
         }
@@ -277,7 +309,7 @@ impl Rows for &mut Database {
         match self.try_commit(changes, now) {
             Ok(()) => {}
             Err(fault) if fault.is_lost() => self.resolve(fault)?,
-            Err(fault) => return Err(fault.into()),
+            Err(fault) => return Err(self.explain(fault)),
         }
         self.commits += 1;
         self.open = Open::default();

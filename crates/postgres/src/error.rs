@@ -139,14 +139,18 @@ pub(crate) fn translate(error: &tokio_postgres::Error) -> Error {
     if is_lost(error) {
         return lost(&because);
     }
+    if code == SqlState::LOCK_NOT_AVAILABLE {
+        return Error::locked(format!(
+            "the database kept rows locked by someone else; end the transaction that holds them, \
+             or try again ({because})"
+        ));
+    }
     let (kind, advice) = if code == SqlState::DISK_FULL {
         (Code::StorageFull, "has no room left; free some space on its disk and try again")
     } else if code == SqlState::READ_ONLY_SQL_TRANSACTION {
         (Code::ReadOnly, "is a standby or read-only; connect to the primary")
     } else if code == SqlState::INSUFFICIENT_PRIVILEGE {
         (Code::ReadOnly, "does not give this user the rights it needs; grant them")
-    } else if code == SqlState::LOCK_NOT_AVAILABLE {
-        (Code::Unavailable, "kept rows locked for the whole busy timeout; try again")
     } else if code == SqlState::QUERY_CANCELED || code.code().starts_with("53") {
         (Code::Unavailable, "did not answer in time or has no resources left; try again")
     } else {

@@ -57,6 +57,8 @@ pub(crate) struct Link {
     statements: HashMap<&'static str, Statement>,
     server_version: String,
     counters: Counters,
+    /// How long statements wait for locks, if not for the busy timeout.
+    patience: Option<Duration>,
 }
 
 /// What a connection was used for.
@@ -81,6 +83,7 @@ impl Link {
             statements: HashMap::new(),
             server_version: String::new(),
             counters: Counters::default(),
+            patience: None,
         };
         link.connect()?;
         Ok(link)
@@ -126,6 +129,21 @@ impl Link {
         let (client, version) = self.runtime.block_on(connect(&target))?;
         self.client = Some(client);
         self.server_version = version;
+        self.apply_patience()
+    }
+
+    /// From now on statements wait so long for locks.
+    pub(crate) fn be_patient(&mut self, patience: Duration) -> everloom_core::Result<()> {
+        if self.patience == Some(patience) {
+            return Ok(());
+        }
+        self.patience = Some(patience);
+        self.apply_patience()
+    }
+
+    fn apply_patience(&mut self) -> everloom_core::Result<()> {
+        let Some(patience) = self.patience else { return Ok(()) };
+        self.script(&format!("SET lock_timeout TO {}", patience.as_millis()))?;
         Ok(())
     }
 

@@ -66,7 +66,7 @@ impl Source for PgStore {
 impl Store for PgStore {
     fn begin(&mut self) -> Result<Box<dyn Transaction + '_>> {
         let clock = self.target.options.clock;
-        self.database.link.revive()?;
+        self.database.prepare()?;
         Ok(Box::new(Batch::begin(Box::new(&mut self.database), &mut self.caches, clock)))
     }
 

@@ -165,6 +165,9 @@ pub enum Again {
     Miss,
     /// Another transaction got in the way; nothing was written.
     Conflict,
+    /// Someone holds a lock and does not let go; nothing was written. Those who do not need the
+    /// lock should not have to wait with those who do.
+    Locked,
 }
 
 impl Error {
@@ -221,6 +224,13 @@ impl Error {
     pub fn conflict(message: impl Into<String>) -> Self {
         let mut error = Self::new(Code::Unavailable, message);
         error.0.again = Some(Again::Conflict);
+        error
+    }
+
+    /// For stores: someone else holds a lock and has not let go of it for a while.
+    pub fn locked(message: impl Into<String>) -> Self {
+        let mut error = Self::new(Code::Unavailable, message);
+        error.0.again = Some(Again::Locked);
         error
     }
 

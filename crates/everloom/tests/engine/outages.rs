@@ -299,10 +299,7 @@ async fn call_all_kinds(engine: Engine, submitted: watch::Sender<usize>) {
 
 /// Ends every connection of an application each time so much was submitted; says how often.
 async fn cut_connections(application: String, mut submitted: watch::Receiver<usize>) -> usize {
-    let server = std::env::var("EVERLOOM_TEST_POSTGRES").unwrap();
-    let (admin, connection) =
-        tokio_postgres::connect(&server, tokio_postgres::NoTls).await.unwrap();
-    tokio::spawn(connection);
+    let admin = stranger().await;
     let mut cuts = 0;
     while submitted.wait_for(|count| *count >= (cuts + 1) * BETWEEN_CUTS).await.is_ok() {
         let sql =
@@ -311,4 +308,74 @@ async fn cut_connections(application: String, mut submitted: watch::Receiver<usi
         cuts += 1;
     }
     cuts
+}
+
+/// Someone else on the same server.
+async fn stranger() -> tokio_postgres::Client {
+    let server = std::env::var("EVERLOOM_TEST_POSTGRES").unwrap();
+    let (client, connection) =
+        tokio_postgres::connect(&server, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client
+}
+
+/// An engine with two leases on rows that someone else has locked.
+struct LockedOut {
+    engine: Engine,
+    leases: Vec<Leased>,
+    holder: tokio_postgres::Client,
+}
+
+impl LockedOut {
+    async fn new(busy_timeout: Duration) -> Self {
+        let url = postgres_url();
+        let (_, schema) = url.split_once("schema=").unwrap();
+        let engine = Engine::options().busy_timeout(busy_timeout).open(&url).await.unwrap();
+        engine.submit_batch(vec![NewExecution::new("steady"); 2]).await.unwrap();
+        let leases = engine.claim(up_to(2)).await.unwrap().leases;
+        let holder = stranger().await;
+        let lock = format!("BEGIN; UPDATE {schema}.executions SET priority = priority");
+        holder.batch_execute(&lock).await.unwrap();
+        Self { engine, leases, holder }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_those_wait_for_a_lock_of_someone_else_who_need_it() {
+    let LockedOut { engine, leases, holder } = LockedOut::new(Duration::from_secs(3600)).await;
+    let completions: Vec<_> = leases
+        .into_iter()
+        .map(|leased| {
+            let engine = engine.clone();
+            tokio::spawn(async move { engine.complete(&leased.lease, Payload::default()).await })
+        })
+        .collect();
+    let mut others = JoinSet::new();
+    for _ in 0..CALLERS {
+        let engine = engine.clone();
+        others.spawn(async move {
+            for _ in 0..ROUNDS {
+                engine.submit(NewExecution::new("steady")).await.unwrap();
+                let claimed = engine.claim(up_to(1)).await.unwrap();
+                work_off(&engine, claimed).await;
+            }
+        });
+    }
+    others.join_all().await;
+    assert!(completions.iter().all(|one| !one.is_finished()), "they need what is locked");
+    holder.batch_execute("ROLLBACK").await.unwrap();
+    for completion in completions {
+        completion.await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_lock_that_nobody_lets_go_of_is_told_after_the_busy_timeout() {
+    let LockedOut { engine, leases, holder } = LockedOut::new(Duration::from_millis(50)).await;
+    let complete = || engine.complete(&leases[0].lease, Payload::default());
+    let error = complete().await.unwrap_err();
+    assert!(error.is_retryable(), "{error}");
+    assert!(error.message().contains("end the transaction that holds them"), "{error}");
+    holder.batch_execute("ROLLBACK").await.unwrap();
+    insist(complete).await;
 }

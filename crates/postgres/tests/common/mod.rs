@@ -116,7 +116,17 @@ pub(crate) fn run_all<C: Command>(
         .collect();
     let mut jobs: Vec<&mut dyn Job> = calls.iter_mut().map(|call| call as &mut dyn Job).collect();
     run_batch(store, &mut jobs, &Settings::default(), &System);
+    // As the engine does it, which does not leave a caller alone with a slow neighbour.
+    while calls.iter().any(is_locked_out) {
+        let locked_out = calls.iter_mut().filter(|call| is_locked_out(call));
+        let mut jobs: Vec<&mut dyn Job> = locked_out.map(|call| call as &mut dyn Job).collect();
+        run_batch(store, &mut jobs, &Settings::default(), &System);
+    }
     calls.into_iter().map(Call::into_answer).collect()
+}
+
+fn is_locked_out<C: Command>(call: &Call<C>) -> bool {
+    call.refusal().is_some_and(|error| error.again() == Some(Again::Locked))
 }
 
 /// Runs one command.
