@@ -201,6 +201,23 @@ fn run_open(
     Wakes::default()
 }
 
+/// Runs a command once on a transaction that somebody else commits; says whether it wrote.
+///
+/// An error means that what was written must be taken back; a refusal without writes is the
+/// command's answer. Neither counts if the store left questions unanswered: then the command runs
+/// again once they are loaded.
+pub fn run_within(
+    tx: &mut dyn Tx,
+    job: &mut dyn Job,
+    settings: &Settings,
+    now: Timestamp,
+) -> Result<bool> {
+    match run_round(tx, &mut [job], &[0], settings, now) {
+        Ok(notes) => Ok(notes.is_some()),
+        Err(Fault::Culprit { error, .. } | Fault::Store(error)) => Err(error),
+    }
+}
+
 /// How often commands run again because of other transactions before they are told so.
 const CONFLICTS: usize = 20;
 
@@ -280,7 +297,8 @@ fn run_round(
     Ok(wrote.then_some(notes))
 }
 
-fn concerns_store(error: &Error) -> bool {
+/// Whether an error is about the store and not about a command.
+pub(crate) fn concerns_store(error: &Error) -> bool {
     matches!(error.code(), Code::Unavailable | Code::StorageFull | Code::ReadOnly)
 }
 

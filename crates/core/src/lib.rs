@@ -34,6 +34,7 @@ mod finish;
 mod release;
 
 mod hold;
+mod inbox;
 mod lane;
 mod namespace;
 mod priority;
@@ -56,7 +57,7 @@ mod registry;
 
 mod memory;
 
-pub use batch::{Call, Clock, Job, ReadyWork, Wakes, run_batch};
+pub use batch::{Call, Clock, Job, ReadyWork, Wakes, run_batch, run_within};
 pub use cancel::{AcknowledgeCancel, Cancel, CancelAcknowledged, CancelOutcome};
 pub use chore::{Chore, ChoreKind};
 pub use claim::{Claim, Claimed, Granted, Leased};
@@ -71,6 +72,10 @@ pub use explain::{Explain, Explanation};
 pub use fail::{Fail, FailOutcome};
 pub use grant::{ClaimExecution, ClaimRefusal, ClaimedExecution, DEFAULT_RESERVE, RedeemGrant};
 pub use hold::{Hold, HoldOutcome, Unhold};
+pub use inbox::{
+    ApplyInbox, CountRequests, DeleteRequest, InboxApplied, ListRefusedRequests, NewRequest,
+    Refusal, RefusedRequest, RefusedRequestPage, Request, RequestCounts, RetryRequest,
+};
 pub use lane::{DrainLane, LaneChanged, PauseLane, PutLane, ResumeLane};
 pub use lease::{Renew, Renewal, RenewedLeases, ReportProgress};
 pub use memory::MemoryStore;

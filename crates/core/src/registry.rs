@@ -35,6 +35,9 @@ pub const COMMANDS: &[&str] = names![Command:
     crate::RegisterWorker,
     crate::HeartbeatWorker,
     crate::MarkWorkerDead,
+    crate::ApplyInbox,
+    crate::RetryRequest,
+    crate::DeleteRequest,
     crate::Prepare,
     crate::Tick,
 ];
@@ -53,6 +56,8 @@ pub const QUERIES: &[&str] = names![Query:
     crate::ListWorkers,
     crate::ListExpiredLeases,
     crate::ReadEvents,
+    crate::ListRefusedRequests,
+    crate::CountRequests,
     crate::GetAbout,
 ];
 

@@ -284,23 +284,7 @@ impl Command for Submit {
     type Output = Submitted;
 
     fn apply(&self, tx: &mut dyn Tx, cx: &Context) -> Result<Submitted> {
-        self.check(cx.limits())?;
-        let plans = self.plan(tx, cx)?;
-        let namespace = namespace::used(tx, &self.namespace)?;
-        let mut executions: Vec<Submission> = Vec::with_capacity(plans.len());
-        for (item, plan) in self.executions.iter().zip(plans) {
-            executions.push(match plan {
-                Plan::Create { fingerprint } => create(tx, cx, &namespace, item, fingerprint)?,
-                Plan::Duplicate { id, status } => Submission::Duplicate { id, status },
-                Plan::SameAs(earlier) => match executions[earlier] {
-                    Submission::Created { id, status } => {
-                        Submission::Duplicate { id, status: Some(status) }
-                    }
-                    duplicate => duplicate,
-                },
-            });
-        }
-        Ok(Submitted { executions })
+        self.enter(tx, cx, None)
     }
 }
 
@@ -312,6 +296,50 @@ enum Plan {
 }
 
 impl Submit {
+    /// The rule. An id that was `promised` is the one the execution gets if it is created and asks
+    /// for none itself.
+    pub(crate) fn enter(
+        &self,
+        tx: &mut dyn Tx,
+        cx: &Context,
+        promised: Option<ExecutionId>,
+    ) -> Result<Submitted> {
+        self.check(cx.limits())?;
+        let plans = self.plan(tx, cx)?;
+        if let (Some(id), [Plan::Create { .. }]) = (promised, &plans[..]) {
+            self.check_promised(tx, id)?;
+        }
+        let namespace = namespace::used(tx, &self.namespace)?;
+        let mut executions: Vec<Submission> = Vec::with_capacity(plans.len());
+        for (item, plan) in self.executions.iter().zip(plans) {
+            executions.push(match plan {
+                Plan::Create { fingerprint } => {
+                    create(tx, cx, &namespace, item, fingerprint, promised)?
+                }
+                Plan::Duplicate { id, status } => Submission::Duplicate { id, status },
+                Plan::SameAs(earlier) => match executions[earlier] {
+                    Submission::Created { id, status } => {
+                        Submission::Duplicate { id, status: Some(status) }
+                    }
+                    duplicate => duplicate,
+                },
+            });
+        }
+        Ok(Submitted { executions })
+    }
+
+    /// An id is promised once, so that only someone who chose it himself can have taken it.
+    fn check_promised(&self, read: &mut dyn Read, id: ExecutionId) -> Result<()> {
+        let Some(namespace) = read.namespace(&self.namespace)? else { return Ok(()) };
+        match read.find(namespace.id, &[id])?.pop().flatten() {
+            None => Ok(()),
+            Some(_) => Err(Error::new(
+                Code::IdempotencyConflict,
+                format!("the promised id `{id}` belongs to another execution; ask again"),
+            )),
+        }
+    }
+
     fn check(&self, limits: &Limits) -> Result<()> {
         let mut check = Check::default();
         check.name("namespace", &self.namespace);
@@ -572,6 +600,7 @@ fn create(
     namespace: &Namespace,
     item: &NewExecution,
     fingerprint: Option<[u8; 16]>,
+    promised: Option<ExecutionId>,
 ) -> Result<Submission> {
     let lane = lane::used(tx, namespace.id, lane_name(item))?;
     let route = route(tx, namespace.id, item)?;
@@ -581,7 +610,7 @@ fn create(
     let row = tx.new_row()?;
     let execution = Execution {
         row,
-        id: item.id.unwrap_or_else(|| cx.execution_id()),
+        id: item.id.or(promised).unwrap_or_else(|| cx.execution_id()),
         namespace: namespace.id,
         lane: lane.id,
         route,

@@ -9,7 +9,7 @@ use crate::exchange::Changes;
 use crate::link::{Step, params};
 use crate::rows::tags::Labels;
 use crate::rows::{
-    chores, events, executions, keys, lanes, namespaces, past_leases, payloads, workers,
+    chores, events, executions, inbox, keys, lanes, namespaces, past_leases, payloads, workers,
 };
 use crate::sql;
 
@@ -57,6 +57,15 @@ pub(crate) fn flush(changes: &Changes, told: &Told) -> Result<Flush> {
     }
     if !changes.new_chores.is_empty() {
         flush.steps.push(chores::add(&changes.new_chores)?);
+    }
+    if !changes.dropped_requests.is_empty() {
+        flush.steps.push(inbox::remove(&changes.dropped_requests));
+    }
+    if !changes.requests.is_empty() {
+        flush.steps.push(inbox::save(&changes.requests));
+    }
+    if !changes.new_requests.is_empty() {
+        flush.steps.push(inbox::add(&changes.new_requests));
     }
     if !changes.events.is_empty() {
         flush.steps.push(events::add(&changes.events)?);

@@ -17,8 +17,8 @@ use crate::link::{Param, params};
 use crate::options::TimeSource;
 use crate::round::Round;
 use crate::rows::{
-    Columns, all, chores, executions, integer, json, keys, lanes, limit, namespaces, past_leases,
-    payloads, routes, workers,
+    Columns, all, chores, executions, inbox, integer, json, keys, lanes, limit, namespaces,
+    past_leases, payloads, routes, workers,
 };
 use crate::sql;
 
@@ -55,6 +55,7 @@ pub(crate) fn ask(
     ask_beside(round, wants);
     ask_claims(round, &wants.claims);
     ask_by_time(round, wants);
+    ask_inbox(round, wants, locks);
     ask_next_due(round, wants.next_due);
     ask_trims(round, wants);
     if wants.new_rows > 0 {
@@ -328,6 +329,26 @@ fn ask_by_time(round: &mut Round<'_, Loaded>, wants: &Wants) {
             let due = all(rows, chores::from_row)?;
             loaded.due_chores = due.iter().map(|chore| chore.id).collect();
             loaded.chores.extend(due);
+            Ok(())
+        });
+    }
+}
+
+fn ask_inbox(round: &mut Round<'_, Loaded>, wants: &Wants, locks: Locks) {
+    if !wants.request_ids.is_empty() {
+        let ids: Vec<i64> = wants.request_ids.iter().map(|id| id.0).collect();
+        let sql = locks.pick(sql::inbox::LOCK, sql::inbox::LOCK_NOWAIT);
+        round.ask(sql, params![ids], |rows, loaded| {
+            loaded.requests.extend(all(rows, inbox::from_row)?);
+            Ok(())
+        });
+    }
+    if wants.requests > 0 {
+        let most = limit(wants.requests);
+        round.ask(sql::inbox::LOCK_WAITING, params![most], |rows, loaded| {
+            let waiting = all(rows, inbox::from_row)?;
+            loaded.waiting_requests = waiting.iter().map(|request| request.id).collect();
+            loaded.requests.extend(waiting);
             Ok(())
         });
     }

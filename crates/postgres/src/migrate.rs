@@ -10,8 +10,10 @@ use crate::link::Link;
 pub const SCHEMA_VERSION: u32 = MIGRATIONS.len() as u32;
 
 /// Each brings the schema from the version of its index to the next.
-const MIGRATIONS: &[(&str, &str)] =
-    &[("executions", include_str!("../migrations/0001_executions.sql"))];
+const MIGRATIONS: &[(&str, &str)] = &[
+    ("executions", include_str!("../migrations/0001_executions.sql")),
+    ("inbox", include_str!("../migrations/0002_inbox.sql")),
+];
 
 /// Brings the schema to the current version, or refuses one that is too new, or old with
 /// migrating off. Several processes may do so at the same moment.

@@ -97,6 +97,13 @@ const DUMP: &str = "
         UNION ALL
         SELECT i.tablename, 2000, '    ' || replace(i.indexdef, i.schemaname || '.', '')
         FROM pg_indexes i WHERE i.schemaname = $1
+        UNION ALL
+        SELECT c.relname, 3000, '    trigger ' || t.tgname
+        FROM pg_class c JOIN pg_trigger t ON t.tgrelid = c.oid AND NOT t.tgisinternal
+        WHERE c.relnamespace = to_regnamespace($1::text)
+        UNION ALL
+        SELECT '~', 0, 'function ' || p.proname || '(' || pg_get_function_arguments(p.oid) || ') RETURNS ' || pg_get_function_result(p.oid)
+        FROM pg_proc p WHERE p.pronamespace = to_regnamespace($1::text)
     ) AS lines";
 
 /// `UPDATE_SCHEMA=1 cargo test` rewrites the dump.

@@ -11,8 +11,10 @@ use crate::options::Options;
 pub const SCHEMA_VERSION: u32 = MIGRATIONS.len() as u32;
 
 /// Each brings the schema from the version of its index to the next.
-const MIGRATIONS: &[(&str, &str)] =
-    &[("executions", include_str!("../migrations/0001_executions.sql"))];
+const MIGRATIONS: &[(&str, &str)] = &[
+    ("executions", include_str!("../migrations/0001_executions.sql")),
+    ("inbox", include_str!("../migrations/0002_inbox.sql")),
+];
 
 /// The migrations that a schema of this version lacks.
 pub(crate) fn pending(version: u32) -> Vec<String> {

@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use crate::chore::{Chore, ChoreKind};
 use crate::event::NewEvent;
+use crate::inbox::Request;
 use crate::model::{
     ChoreId, Cursor, Epoch, Execution, ExecutionId, Key, Lane, LaneId, Namespace, NamespaceId,
-    PastLease, Payload, Route, RouteId, RouteTable, RowId, Timestamp, WorkerRow,
+    PastLease, Payload, RequestId, Route, RouteId, RouteTable, RowId, Timestamp, WorkerRow,
 };
 
 /// Everything the store holds.
@@ -31,6 +32,7 @@ pub(super) struct Tables {
     pub(super) keys: BTreeMap<Named, Box<Key>>,
     pub(super) workers: BTreeMap<Named, Box<WorkerRow>>,
     pub(super) chores: BTreeMap<ChoreId, Box<Chore>>,
+    pub(super) inbox: BTreeMap<RequestId, Box<Request>>,
     pub(super) index: Indexes,
     route_tables: BTreeMap<NamespaceId, Arc<RouteTable>>,
 }
@@ -48,6 +50,7 @@ pub(super) struct Sequences {
     pub(super) row: i64,
     pub(super) cursor: i64,
     pub(super) chore: i64,
+    pub(super) request: i64,
 }
 
 /// What lies beside an execution from its beginning.
@@ -72,6 +75,7 @@ pub(super) enum Change {
     Key(Named, Option<Box<Key>>),
     Worker(Named, Option<Box<WorkerRow>>),
     Chore(ChoreId, Option<Box<Chore>>),
+    Request(RequestId, Option<Box<Request>>),
 }
 
 impl Tables {
@@ -120,6 +124,10 @@ impl Tables {
             Change::Chore(id, new) => {
                 let relink = |old: Option<&_>, new: Option<&_>| index.chore(old, new);
                 Change::Chore(id, replace(&mut self.chores, id, new, relink))
+            }
+            Change::Request(id, new) => {
+                let relink = |old: Option<&_>, new: Option<&_>| index.request(old, new);
+                Change::Request(id, replace(&mut self.inbox, id, new, relink))
             }
         }
     }
@@ -192,6 +200,8 @@ pub(super) struct Indexes {
     pub(super) worker_due: BTreeSet<(Timestamp, Named)>,
     pub(super) chore_due: BTreeSet<(Timestamp, ChoreId)>,
     pub(super) chore_kinds: BTreeSet<(String, ChoreId)>,
+    pub(super) waiting_requests: BTreeSet<RequestId>,
+    pub(super) refused_requests: BTreeSet<RequestId>,
 }
 
 /// Where a claimable execution stands: the least goes first.
@@ -240,6 +250,13 @@ impl Indexes {
         shift(&mut self.chore_due, old.map(due), new.map(due));
         let kind = |row: &Chore| (kind_text(&row.kind), row.id);
         shift(&mut self.chore_kinds, old.map(kind), new.map(kind));
+    }
+
+    fn request(&mut self, old: Option<&Request>, new: Option<&Request>) {
+        let waits = |row: &Request| row.refusal.is_none().then_some(row.id);
+        shift(&mut self.waiting_requests, old.and_then(waits), new.and_then(waits));
+        let refused = |row: &Request| row.refusal.is_some().then_some(row.id);
+        shift(&mut self.refused_requests, old.and_then(refused), new.and_then(refused));
     }
 }
 

@@ -42,6 +42,11 @@ macro_rules! codes {
                 match self { $(Self::$name => $text,)* }
             }
 
+            /// The code of that text.
+            pub fn parse(text: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|code| code.as_str() == text)
+            }
+
             /// How to treat it.
             pub const fn class(self) -> Class {
                 match self { $(Self::$name => Class::$class,)* }
@@ -107,10 +112,7 @@ impl Serialize for Code {
 impl<'de> Deserialize<'de> for Code {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
-        Self::ALL
-            .iter()
-            .copied()
-            .find(|code| code.as_str() == text)
+        Self::parse(&text)
             .ok_or_else(|| serde::de::Error::custom(format!("unknown error code `{text}`")))
     }
 }

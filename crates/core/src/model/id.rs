@@ -54,6 +54,8 @@ row_ids! {
     RouteId,
     /// A chore's row.
     ChoreId,
+    /// A request's row in the inbox.
+    RequestId,
 }
 
 /// The fence: raised by every change of ownership of an execution.

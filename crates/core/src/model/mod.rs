@@ -19,8 +19,8 @@ pub use error::{Again, Class, Code, Error, LeaseLost, Result};
 pub use execution::{Execution, Progress};
 pub(crate) use id::default_name;
 pub use id::{
-    ChoreId, Cursor, DEFAULT_NAME, Epoch, ExecutionId, LaneId, LeaseToken, NamespaceId, RouteId,
-    RowId, Secret,
+    ChoreId, Cursor, DEFAULT_NAME, Epoch, ExecutionId, LaneId, LeaseToken, NamespaceId, RequestId,
+    RouteId, RowId, Secret,
 };
 pub use limits::{Limits, Settings};
 pub use payload::Payload;
