@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use everloom_core::{
-    Call, Code, Command, Error, Query, Result, Seed, Settings, Source, Store, StoreInfo,
+    ApplyInbox, Call, Code, Command, Error, Query, Result, Seed, Settings, Source, Store, StoreInfo,
 };
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
@@ -61,6 +61,9 @@ pub struct Closed {
     /// those under way are still answered.
     pub abandoned: usize,
 }
+
+/// How long to wait before the inbox is tried again after an error.
+const INBOX_RETRY: Duration = Duration::from_secs(5);
 
 /// How long closing waits for the store to close, however short the grace.
 const LAST_MOMENT: Duration = Duration::from_secs(1);
@@ -225,7 +228,10 @@ impl Driver {
         let inner = Arc::clone(&self.0.0);
         inner.hub.expect_time_to_matter();
         self.0.0.spawn_task(async move {
-            let run = || async { inner.apply_with(tick(), drop).await.map(slice) };
+            let run = || async {
+                let ticked = inner.apply_with(tick(), drop).await.map(slice)?;
+                Ok(if ticked.requests { inner.apply_inbox(ticked).await } else { ticked })
+            };
             clock::run(&*inner.clock, inner.hub.alarm(), run).await;
         });
     }
@@ -304,6 +310,20 @@ impl Inner {
         taken.ran_alone();
         self.hub.publish(wakes);
         call.into_answer()
+    }
+
+    /// Applies a slice of the inbox. Strangers write there: what goes wrong is tried again after a
+    /// while, and time passes all the same.
+    async fn apply_inbox(&self, ticked: Ticked) -> Ticked {
+        match self.apply_with(ApplyInbox::default(), drop).await {
+            Ok(done) => Ticked { more: ticked.more || done.more, ..ticked },
+            Err(error) => {
+                tracing::warn!(%error, "the inbox could not be applied; trying again");
+                let again = self.clock.now() + INBOX_RETRY;
+                let next_due = ticked.next_due.map_or(again, |due| due.min(again));
+                Ticked { next_due: Some(next_due), ..ticked }
+            }
+        }
     }
 
     async fn query<Q: Query>(self: &Arc<Self>, query: Q) -> Result<Q::Output> {

@@ -192,6 +192,7 @@ impl OpenOptions {
             driver.start_clock(Tick::default, |ticked| Ticked {
                 more: ticked.more,
                 next_due: ticked.next_due,
+                requests: ticked.requests,
             });
         }
         tracing::debug!(store = %driver.info().store, "opened");
