@@ -149,20 +149,6 @@ impl Database {
         }
     }
 
-    fn note_what_was_told(&mut self, wants: &Wants, loaded: &Loaded) {
-        let told = &mut self.open.told;
-        for name in &wants.keys {
-            told.keys.entry(name.clone()).or_insert(None);
-        }
-        for key in &loaded.keys {
-            told.keys.insert((key.namespace, key.key.clone()), Some(key.clone()));
-        }
-        told.absent_workers.extend(wants.workers.iter().cloned());
-        for worker in &loaded.workers {
-            told.absent_workers.remove(&(worker.namespace, worker.instance.clone()));
-        }
-    }
-
     fn try_commit(&mut self, changes: &Changes, now: Timestamp) -> error::Result<()> {
         let mut flush = flush(changes, &self.open.told)?;
         let number = self.commits + 1;
@@ -180,7 +166,7 @@ impl Database {
         // After an error a commit has rolled back.
         self.open.begun = !at_once;
         let answers = answers?;
-        if flush.guards.iter().any(|(step, rows)| answers[*step].len() != *rows) {
+        if flush.is_spoilt(&answers) {
             return Err(Error::conflict("an idempotency key was changed meanwhile").into());
         }
         if !at_once {
@@ -284,7 +270,7 @@ impl Rows for &mut Database {
         });
         match loaded {
             Ok(loaded) => {
-                self.note_what_was_told(&wants, &loaded);
+                self.open.told.note(&wants, &loaded);
                 Ok(loaded)
             }
             Err(fault) => {

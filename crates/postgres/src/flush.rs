@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use everloom_core::{Key, NamespaceId, Tags, WorkerRow};
+use tokio_postgres::Row;
 
 use crate::error::Result;
-use crate::exchange::Changes;
+use crate::exchange::{Changes, Loaded, Wants};
 use crate::link::{Step, params};
 use crate::rows::tags::Labels;
 use crate::rows::{
@@ -22,6 +23,22 @@ pub(crate) struct Told {
     pub(crate) absent_workers: BTreeSet<(NamespaceId, String)>,
 }
 
+impl Told {
+    /// Notes what a load has told.
+    pub(crate) fn note(&mut self, wants: &Wants, loaded: &Loaded) {
+        for name in &wants.keys {
+            self.keys.entry(name.clone()).or_insert(None);
+        }
+        for key in &loaded.keys {
+            self.keys.insert((key.namespace, key.key.clone()), Some(key.clone()));
+        }
+        self.absent_workers.extend(wants.workers.iter().cloned());
+        for worker in &loaded.workers {
+            self.absent_workers.remove(&(worker.namespace, worker.instance.clone()));
+        }
+    }
+}
+
 /// Statements, some of which only hit rows that are still as they were read.
 #[derive(Default)]
 pub(crate) struct Flush {
@@ -31,6 +48,11 @@ pub(crate) struct Flush {
 }
 
 impl Flush {
+    /// Whether another transaction got in the way.
+    pub(crate) fn is_spoilt(&self, answers: &[Vec<Row>]) -> bool {
+        self.guards.iter().any(|(step, rows)| answers[*step].len() != *rows)
+    }
+
     fn push_guarded(&mut self, step: Step, rows: usize) {
         self.guards.push((self.steps.len(), rows));
         self.steps.push(step);

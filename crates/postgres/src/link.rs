@@ -208,13 +208,15 @@ impl Link {
     }
 }
 
-type Answer<'a> =
-    Pin<Box<dyn Future<Output = std::result::Result<Vec<Row>, tokio_postgres::Error>> + 'a>>;
-type Prepared<'a> =
-    Pin<Box<dyn Future<Output = std::result::Result<Statement, tokio_postgres::Error>> + 'a>>;
+type Later<'a, T> =
+    Pin<Box<dyn Future<Output = std::result::Result<T, tokio_postgres::Error>> + Send + 'a>>;
+pub(crate) type Answer<'a> = Later<'a, Vec<Row>>;
+pub(crate) type Prepared<'a> = Later<'a, Statement>;
 
 /// Waits for all. Each is polled first in the order given, which is when it is sent.
-async fn in_order<T>(mut futures: Vec<Pin<Box<dyn Future<Output = T> + '_>>>) -> Vec<T> {
+pub(crate) async fn in_order<T>(
+    mut futures: Vec<Pin<Box<dyn Future<Output = T> + Send + '_>>>,
+) -> Vec<T> {
     let mut done: Vec<Option<T>> = futures.iter().map(|_| None).collect();
     poll_fn(|cx| {
         let mut waiting = false;

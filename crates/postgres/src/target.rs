@@ -25,7 +25,7 @@ pub(crate) struct Target {
 }
 
 /// The schema that is meant when none is given.
-const DEFAULT_SCHEMA: &str = "everloom";
+pub(crate) const DEFAULT_SCHEMA: &str = "everloom";
 
 impl Target {
     pub(crate) fn parse(url: &str, options: &Options) -> Result<Self> {
@@ -45,7 +45,7 @@ impl Target {
                 _ => rest.push(item),
             }
         }
-        check_schema(&schema)?;
+        check_schema(&schema).map_err(|problem| Error::invalid("url", problem))?;
         let (mode, verify) = ssl_mode(&ssl, &roots)?;
         let url = match rest.is_empty() {
             true => address.to_owned(),
@@ -67,25 +67,27 @@ impl Target {
 
     /// The channel of this schema.
     pub(crate) fn channel(&self) -> String {
-        // A channel's name may have 63 bytes, as a schema's may: a longer one is cut off alike
-        // everywhere, which at worst wakes too many.
-        format!("everloom_{}", self.schema).chars().take(63).collect()
+        channel(&self.schema)
     }
 }
 
+/// The channel of a schema.
+pub(crate) fn channel(schema: &str) -> String {
+    // A channel's name may have 63 bytes, as a schema's may: a longer one is cut off alike
+    // everywhere, which at worst wakes too many.
+    format!("everloom_{schema}").chars().take(63).collect()
+}
+
 /// It is written into statements, so it must be a plain name.
-fn check_schema(schema: &str) -> Result<()> {
+pub(crate) fn check_schema(schema: &str) -> Result<(), String> {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     let starts = schema.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
     if starts && schema.len() <= 48 && schema.chars().all(plain) && !schema.starts_with("pg_") {
         return Ok(());
     }
-    Err(Error::invalid(
-        "url",
-        format!(
-            "the schema `{schema}` must be up to 48 lower-case letters, digits and underscores, \
-             and begin with a letter"
-        ),
+    Err(format!(
+        "the schema `{schema}` must be up to 48 lower-case letters, digits and underscores, and \
+         begin with a letter"
     ))
 }
 
