@@ -126,6 +126,14 @@ impl OpenOptions {
         self
     }
 
+    /// How often to look again although nobody told of a change (5 s, and 1 s for what others left
+    /// behind on PostgreSQL): only a safety net.
+    pub fn recheck(mut self, interval: Duration) -> Self {
+        self.driver.recheck = interval;
+        self.postgres.poll = interval;
+        self
+    }
+
     /// Whether an older or empty database is brought to the current schema (yes).
     pub fn migrate(mut self, yes: bool) -> Self {
         self.sqlite.migrate = yes;

@@ -6,3 +6,4 @@ mod outages;
 mod postgres;
 mod processes;
 mod storage;
+mod transactions;

@@ -28,6 +28,7 @@ fn acts_as_another_process() {
         match role.as_str() {
             "mortal" => mortal(&file, &setting("EVERLOOM_TEST_LEDGER")).await,
             "submitter" => submitter(&file).await,
+            "patient" => patient(&file, &setting("EVERLOOM_TEST_ROUNDS")).await,
             "busy" => busy(&file, &setting("EVERLOOM_TEST_NAME")).await,
             "hardy" => outages::hardy(&file, &setting("EVERLOOM_TEST_NAME")).await,
             other => panic!("unknown role {other}"),
@@ -232,6 +233,19 @@ async fn each_ran_again_only_where_its_worker_was_killed(engine: &Engine) {
             assert_eq!((lost.worker.as_str(), &lost.end), ("mortal", &Some(LeaseEnd::WorkerGone)));
         }
     }
+}
+
+/// Completes one execution after the other, each of which it has to be told of: nothing it could
+/// notice by itself in time.
+async fn patient(url: &str, rounds: &str) {
+    let options = Engine::options().recheck(Duration::from_secs(3600));
+    let engine = options.open(url).await.unwrap();
+    for _ in 0..rounds.parse().unwrap() {
+        let claim = Claim { wait: Limits::WAIT_MAX, ..Claim::new("patient") };
+        let leased = engine.claim(claim).await.unwrap().leases.remove(0);
+        engine.complete(&leased.lease, Payload::default()).await.unwrap();
+    }
+    engine.close(Duration::from_secs(5)).await;
 }
 
 /// Submits one execution and leaves.
