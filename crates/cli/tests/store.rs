@@ -93,6 +93,27 @@ fn the_doctor_finds_out_about_a_server_that_would_lose_data() {
 }
 
 #[test]
+fn the_doctor_counts_what_is_in_the_inbox() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("inbox.db");
+    let store = file.to_str().unwrap();
+    said(&everloom(&["migrate", "--store", store]));
+    let conn = everloom::sqlite::rusqlite::Connection::open(&file).unwrap();
+    conn.execute_batch(
+        "INSERT INTO inbox (kind) VALUES ('work'), ('work');
+         INSERT INTO inbox (kind, refused_at, code, message)
+         VALUES ('work', 1, 'invalid_input', 'no')",
+    )
+    .unwrap();
+    let findings = findings(&everloom(&["doctor", "--store", store, "--json"]));
+    assert_eq!(findings["inbox"], serde_json::json!({ "waiting": 2, "refused": 1 }));
+    let found = findings["findings"].as_array().unwrap();
+    let inbox = found.iter().find(|one| one["about"] == "inbox").unwrap();
+    assert_eq!(inbox["level"], "warning");
+    assert!(said(&everloom(&["doctor", "--store", store])).contains("2 waiting, 1 refused"));
+}
+
+#[test]
 fn the_doctor_asks_for_a_migration_and_does_not_migrate() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("none.db");

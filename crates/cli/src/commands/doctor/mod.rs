@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::Result;
 use clap::Args;
 use everloom::{
-    Engine, Examination, Finding, LaneMode, LaneView, Level, ListExpiredLeases, StoreInfo,
-    Timestamp, examine,
+    Engine, Examination, Finding, LaneMode, LaneView, Level, ListExpiredLeases, RequestCounts,
+    StoreInfo, Timestamp, examine,
 };
 use serde::Serialize;
 
@@ -51,6 +51,7 @@ struct Report {
     must_fix: bool,
     findings: Vec<Finding>,
     lanes: Vec<Lane>,
+    inbox: RequestCounts,
 }
 
 #[derive(Serialize)]
@@ -89,6 +90,7 @@ impl Report {
             must_fix: false,
             findings: examination.findings,
             lanes: Vec::new(),
+            inbox: RequestCounts::default(),
         }
     }
 
@@ -106,6 +108,7 @@ impl Report {
             }
         };
         let now = self.look_at_clock(&engine).await?;
+        self.look_at_inbox(&engine).await?;
         for namespace in engine.namespaces().await?.namespaces {
             let engine = engine.namespace(&namespace.namespace);
             for lane in engine.lanes().await?.lanes {
@@ -130,6 +133,19 @@ impl Report {
             "The store's time and this machine's are apart: set the clocks by NTP.",
         ));
         Ok(now)
+    }
+
+    async fn look_at_inbox(&mut self, engine: &Engine) -> Result<()> {
+        self.inbox = engine.request_counts().await?;
+        let RequestCounts { waiting, refused } = self.inbox;
+        self.findings.push(
+            Finding::new("inbox", format!("{waiting} waiting, {refused} refused")).warn_if(
+                refused > 0,
+                "Requests were refused: read `code` and `message` in the table `inbox`, then retry \
+                 or delete them.",
+            ),
+        );
+        Ok(())
     }
 }
 
