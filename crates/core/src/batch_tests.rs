@@ -8,10 +8,11 @@ use serde::{Deserialize, Serialize};
 use super::*;
 use crate::chore::{Chore, ChoreKind};
 use crate::event::{EventKind, NewEvent};
+use crate::inbox::{NewRequest, Request, RequestCounts};
 use crate::memory::MemoryStore;
 use crate::model::{
-    ChoreId, Cursor, Defaults, Epoch, Execution, Key, PastLease, Payload, RouteTable, RowId,
-    WorkerRow,
+    ChoreId, Cursor, Defaults, Epoch, Execution, Key, PastLease, Payload, RequestId, RouteTable,
+    RowId, WorkerRow,
 };
 use crate::store::{
     Count, EventScan, EventSlice, EventSpan, ListScan, ListSlice, Source, StoreInfo, Transaction,
@@ -140,6 +141,38 @@ fn who_needs_a_lock_that_is_held_is_refused_and_the_others_go_on() {
     }
     assert_eq!(written(&mut store), ["a", "b", "c", "d", "e"]);
     assert!(ran.wakes.events);
+}
+
+/// Runs a command on a transaction that is not its own: whether it wrote, and its answer.
+fn within(writes: bool, then: Then) -> (Result<bool>, Result<ExecutionId>) {
+    let mut store = MemoryStore::new();
+    let probe = Probe { name: "a".into(), writes, then, runs: Arc::default() };
+    let mut call = Call::new(probe, Seed::from_number(0));
+    let mut tx = store.begin().unwrap();
+    let now = Timestamp::from_millis(7);
+    let wrote = run_within(&mut *tx, &mut call, &Settings::default(), now);
+    (wrote, call.into_answer())
+}
+
+#[test]
+fn a_command_on_anothers_transaction_tells_whether_it_wrote() {
+    let (wrote, answer) = within(true, Then::Succeed);
+    assert!(wrote.unwrap() && answer.is_ok());
+    let (wrote, answer) = within(false, Then::Succeed);
+    assert!(!wrote.unwrap() && answer.is_ok());
+}
+
+#[test]
+fn a_refusal_on_anothers_transaction_is_an_answer_unless_something_was_written() {
+    for (then, code) in [(Then::Refuse, Code::WrongState), (Then::Panic, Code::Internal)] {
+        let (wrote, answer) = within(false, then);
+        assert!(!wrote.unwrap());
+        assert_eq!(answer.unwrap_err().code(), code);
+        let (wrote, _) = within(true, then);
+        assert_eq!(wrote.unwrap_err().code(), code);
+    }
+    let (wrote, _) = within(false, Then::Swallow);
+    assert!(wrote.is_err(), "the latch is trusted, not the rule");
 }
 
 #[test]
@@ -422,6 +455,10 @@ impl Read for FaultyTx<'_> {
         fn lapsed_workers(by: Timestamp, limit: usize) -> Vec<WorkerRow>;
         fn chores(by: Timestamp, limit: usize) -> Vec<Chore>;
         fn find_chore(kind: &ChoreKind) -> Option<Chore>;
+        fn requests(limit: usize) -> Vec<Request>;
+        fn request(id: RequestId) -> Option<Request>;
+        fn refused_requests(after: Option<RequestId>, limit: usize) -> Vec<Request>;
+        fn count_requests() -> RequestCounts;
         fn events(after: Cursor, filter: &EventScan, limit: usize, scan: usize) -> EventSlice;
         fn event_span() -> EventSpan;
         fn list(filter: &ListScan, below: Option<RowId>, limit: usize, scan: usize) -> ListSlice;
@@ -461,6 +498,9 @@ impl Tx for FaultyTx<'_> {
         fn add_chore(kind: &ChoreKind, due_at: Timestamp) -> ChoreId;
         fn save_chore(chore: &Chore) -> ();
         fn drop_chore(id: ChoreId) -> ();
+        fn add_request(request: &NewRequest) -> RequestId;
+        fn save_request(request: &Request) -> ();
+        fn drop_request(id: RequestId) -> ();
         fn trim_events(before: Timestamp, limit: usize) -> usize;
         fn trim_keys(by: Timestamp, limit: usize) -> usize;
     }

@@ -295,9 +295,9 @@ fn second_under_the_same_key(test: &str, commit: bool) -> (Submission, Submissio
         });
         until_blocked(pid);
         if commit {
-            open.commit()
+            open.commit();
         } else {
-            open.rollback()
+            open.rollback();
         }
         second.join().unwrap()
     });
