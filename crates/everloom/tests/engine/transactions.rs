@@ -11,6 +11,12 @@ use crate::common::{Scratch, another_process, count, postgres_url, until};
 
 const ROUNDS: i64 = 6;
 
+/// Makes the database, where nothing is due in time.
+async fn prepare(url: &str) {
+    let options = Engine::options().sweep_every(Duration::from_secs(3600));
+    options.open(url).await.unwrap().close(Duration::from_secs(5)).await;
+}
+
 async fn connect(url: &str) -> (Client, String) {
     let (server, schema) = url.split_once("?schema=").unwrap();
     let (client, connection) = tokio_postgres::connect(server, NoTls).await.unwrap();
@@ -31,7 +37,7 @@ fn work() -> NewExecution {
 #[tokio::test]
 async fn a_worker_of_another_process_hears_of_a_commit_on_postgres_although_it_does_not_poll() {
     let url = postgres_url();
-    Engine::open(&url).await.unwrap().close(Duration::from_secs(5)).await;
+    prepare(&url).await;
     let settings = [("EVERLOOM_TEST_FILE", url.as_str()), ("EVERLOOM_TEST_ROUNDS", "6")];
     let mut worker = another_process("patient", &settings);
     // No engine here: this process is only a program with a connection.
@@ -59,8 +65,7 @@ async fn a_worker_of_another_process_hears_of_a_commit_on_postgres_although_it_d
 #[tokio::test]
 async fn a_worker_of_another_process_hears_of_a_commit_on_sqlite() {
     let scratch = Scratch::new();
-    let engine = scratch.engine().await;
-    engine.close(Duration::from_secs(5)).await;
+    prepare(scratch.url()).await;
     let settings = [("EVERLOOM_TEST_FILE", scratch.url()), ("EVERLOOM_TEST_ROUNDS", "6")];
     let mut worker = another_process("patient", &settings);
     let mut conn = Connection::open(&scratch.file).unwrap();
