@@ -406,6 +406,20 @@ fn the_sql_function_asks_for_an_execution_and_tells_its_id() {
 }
 
 #[test]
+fn who_may_only_insert_into_the_inbox_may_call_the_sql_function() {
+    let schema = Schema::new("function_role");
+    let mut store = settled(&schema);
+    let (name, role) = (&schema.name, format!("asks_{}", std::process::id()));
+    let admin = Admin::new();
+    admin.run(&format!(
+        "CREATE ROLE {role}; GRANT USAGE ON SCHEMA {name} TO {role};
+         GRANT INSERT ON {name}.inbox TO {role}; SET ROLE {role};
+         SELECT {name}.submit('work', '{{}}'); RESET ROLE; DROP OWNED BY {role}; DROP ROLE {role}"
+    ));
+    assert_eq!(inbox(&mut store).applied, 1);
+}
+
+#[test]
 fn a_rolled_back_call_of_the_sql_function_leaves_nothing() {
     let schema = Schema::new("function_back");
     let mut store = settled(&schema);
