@@ -401,6 +401,7 @@ macro_rules! behaviours {
                 tags_that_stay_the_same_are_no_change
                 a_change_of_tags_is_told_with_the_change
                 there_are_never_more_tags_than_allowed
+                a_tag_no_store_could_keep_is_refused
             }
             retention {
                 ended_work_is_kept_for_a_week
