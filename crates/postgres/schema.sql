@@ -80,6 +80,22 @@ END)
     CREATE INDEX troubled ON executions USING btree (namespace, state, id) WHERE (state > 10)
     CREATE UNIQUE INDEX executions_by_uuid ON executions USING btree (uuid, namespace)
     CREATE UNIQUE INDEX executions_pkey ON executions USING btree (id)
+table inbox
+    id bigint NOT NULL IDENTITY
+    kind text NOT NULL
+    input bytea
+    content_type text
+    options text
+    execution uuid
+    refused_at bigint
+    code text
+    message text
+    CHECK (num_nulls(refused_at, code, message) = ANY (ARRAY[0, 3]))
+    CREATE INDEX inbox_refused ON inbox USING btree (id) WHERE (refused_at IS NOT NULL)
+    CREATE INDEX inbox_waiting ON inbox USING btree (id) WHERE (refused_at IS NULL)
+    CREATE UNIQUE INDEX inbox_pkey ON inbox USING btree (id)
+    trigger notify_inbox
+sequence inbox_id_seq
 table inputs
     execution bigint NOT NULL
     content_type text
@@ -173,3 +189,6 @@ table workers
     due_at bigint NOT NULL
     CREATE INDEX workers_by_due ON workers USING btree (due_at)
     CREATE UNIQUE INDEX workers_pkey ON workers USING btree (namespace, instance)
+function notify_inbox() RETURNS trigger
+function submit(kind text, input bytea, content_type text, options jsonb) RETURNS uuid
+function submit(kind text, input jsonb DEFAULT NULL::jsonb, options jsonb DEFAULT NULL::jsonb) RETURNS uuid

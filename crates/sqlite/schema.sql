@@ -66,6 +66,19 @@ CREATE TABLE executions (
     )
 ) STRICT;
 
+CREATE TABLE inbox (
+    id           INTEGER PRIMARY KEY AUTOINCREMENT,
+    kind         TEXT NOT NULL,
+    input        ANY,
+    content_type TEXT,
+    options      TEXT,
+    execution    BLOB CHECK (length(execution) = 16),
+    refused_at   INTEGER,
+    code         TEXT,
+    message      TEXT,
+    CHECK ((refused_at IS NULL) = (code IS NULL) AND (code IS NULL) = (message IS NULL))
+) STRICT;
+
 CREATE TABLE inputs (
     execution    INTEGER PRIMARY KEY,
     content_type ANY,
@@ -163,6 +176,10 @@ CREATE INDEX due ON executions (due_at) WHERE due_at IS NOT NULL AND state < 10;
 CREATE INDEX events_of_execution ON events (execution) WHERE execution IS NOT NULL;
 
 CREATE UNIQUE INDEX executions_by_uuid ON executions (uuid, namespace);
+
+CREATE INDEX inbox_refused ON inbox (id) WHERE refused_at IS NOT NULL;
+
+CREATE INDEX inbox_waiting ON inbox (id) WHERE refused_at IS NULL;
 
 CREATE INDEX keys_by_expiry ON keys (expires_at) WHERE expires_at IS NOT NULL;
 

@@ -33,12 +33,12 @@ async fn main() -> ExitCode {
         .with_max_level(tracing_subscriber::filter::LevelFilter::WARN)
         .init();
     let done = match Cli::parse().command {
-        Commands::Demo(demo) => demo.run().await,
-        Commands::Migrate(migrate) => migrate.run().await,
+        Commands::Demo(demo) => demo.run().await.map(|()| ExitCode::SUCCESS),
+        Commands::Migrate(migrate) => migrate.run().await.map(|()| ExitCode::SUCCESS),
         Commands::Doctor(doctor) => doctor.run().await,
     };
     match done {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE

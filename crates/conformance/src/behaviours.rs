@@ -49,6 +49,30 @@ macro_rules! behaviours {
                 a_key_belongs_to_its_namespace
                 keys_survive_a_restart
             }
+            inbox {
+                a_request_becomes_an_execution_and_disappears
+                everything_the_options_say_is_kept
+                the_input_of_a_request_stays_as_it_is
+                requests_are_applied_in_the_order_they_came_in
+                a_request_is_due_at_once
+                the_clock_tells_that_requests_wait
+                a_promised_id_is_kept
+                a_promised_id_is_no_part_of_what_was_asked_for
+                a_promised_id_that_was_taken_is_refused
+                a_request_under_a_used_key_is_a_duplicate
+                a_request_the_rule_refuses_stays_with_its_error
+                options_that_can_not_be_read_are_refused_with_their_error
+                a_refused_request_does_not_hold_up_the_others
+                a_refused_request_is_not_tried_again_by_itself
+                a_refused_request_can_be_retried
+                a_request_can_be_deleted
+                a_request_that_is_not_there_can_not_be_retried_or_deleted
+                requests_are_counted
+                the_inbox_is_applied_in_slices
+                two_that_apply_the_inbox_share_it
+                refused_requests_are_listed_in_pages
+                the_inbox_survives_a_restart
+            }
             claim {
                 a_claim_that_finds_nothing_changes_nothing
                 a_lease_tells_all_that_its_holder_needs
@@ -377,6 +401,7 @@ macro_rules! behaviours {
                 tags_that_stay_the_same_are_no_change
                 a_change_of_tags_is_told_with_the_change
                 there_are_never_more_tags_than_allowed
+                a_tag_no_store_could_keep_is_refused
             }
             retention {
                 ended_work_is_kept_for_a_week

@@ -46,6 +46,17 @@ pub fn work() -> NewExecution {
     NewExecution::new("work")
 }
 
+/// A request without any wishes.
+pub fn request() -> NewRequest {
+    NewRequest { kind: "work".to_owned(), ..NewRequest::default() }
+}
+
+/// A request with options from their JSON form.
+#[allow(clippy::needless_pass_by_value, reason = "calls read better without a reference")]
+pub fn request_with(options: Value) -> NewRequest {
+    NewRequest { options: options.to_string(), ..request() }
+}
+
 /// A policy from its JSON form.
 #[track_caller]
 pub fn policy(json: Value) -> Policy {

@@ -167,7 +167,11 @@ impl Lab {
     pub fn advance(&mut self, time: Duration) {
         self.pass(time);
         for _ in 0..Self::TICKS {
-            if !self.tick().more {
+            let ticked = self.tick();
+            if ticked.requests {
+                self.apply_inbox();
+            }
+            if !ticked.more {
                 return;
             }
         }
@@ -279,6 +283,66 @@ impl Lab {
         }
         assert_eq!(self.status(id), status);
         id
+    }
+}
+
+/// The inbox.
+impl Lab {
+    /// Writes a request into the inbox, as any program may that can write rows.
+    #[track_caller]
+    pub fn request(&mut self, request: NewRequest) {
+        let mut write = WriteRequest { request, seed: self.seed(), answer: None };
+        self.batch(&mut [&mut write]);
+        write.answer.expect("the write was run").expect("a request can be written");
+    }
+
+    /// Applies everything that waits in the inbox; tells how much was applied and refused.
+    #[track_caller]
+    pub fn apply_inbox(&mut self) -> (usize, usize) {
+        let (mut applied, mut refused) = (0, 0);
+        for _ in 0..Self::TICKS {
+            let done = self.ok(ApplyInbox::default());
+            applied += done.applied;
+            refused += done.refused;
+            if !done.more {
+                return (applied, refused);
+            }
+        }
+        panic!("the inbox does not get empty");
+    }
+
+    /// The requests that were refused.
+    #[track_caller]
+    pub fn refused_requests(&mut self) -> Vec<RefusedRequest> {
+        self.see(ListRefusedRequests { limit: Limits::PAGE, ..ListRefusedRequests::default() })
+            .requests
+    }
+}
+
+/// Writes a row of the inbox, beside all rules.
+struct WriteRequest {
+    request: NewRequest,
+    seed: Seed,
+    answer: Option<Result<()>>,
+}
+
+impl Job for WriteRequest {
+    fn name(&self) -> &'static str {
+        "write_request"
+    }
+
+    fn seed(&self) -> Seed {
+        self.seed
+    }
+
+    fn apply(&mut self, tx: &mut dyn Tx, _: &Context) -> Result<()> {
+        tx.add_request(&self.request)?;
+        self.answer = Some(Ok(()));
+        Ok(())
+    }
+
+    fn refuse(&mut self, error: Error) {
+        self.answer = Some(Err(error));
     }
 }
 

@@ -17,6 +17,7 @@
 //! ```
 
 mod behaviours;
+mod cluster;
 pub mod fixtures;
 mod lab;
 mod place;
@@ -26,6 +27,7 @@ pub mod topics;
 mod walk;
 
 pub use behaviours::BEHAVIOURS;
+pub use cluster::Cluster;
 pub use lab::Lab;
 pub use place::Place;
 pub use snapshot::Snapshot;

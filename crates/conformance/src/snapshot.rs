@@ -9,6 +9,8 @@ pub struct Snapshot {
     namespaces: Vec<NamespaceView>,
     places: Vec<Inside>,
     events: Vec<Event>,
+    requests: RequestCounts,
+    refused: Vec<RefusedRequest>,
 }
 
 /// What can be observed of one namespace.
@@ -29,7 +31,8 @@ impl Lab {
         let namespaces = self.see(ListNamespaces { after: None, limit: Limits::PAGE }).namespaces;
         let places = namespaces.iter().map(|one| self.inside(&one.namespace)).collect();
         let events = self.events(EventFilter::default());
-        Snapshot { namespaces, places, events }
+        let (requests, refused) = (self.see(CountRequests {}), self.refused_requests());
+        Snapshot { namespaces, places, events, requests, refused }
     }
 
     fn inside(&mut self, namespace: &str) -> Inside {

@@ -48,6 +48,11 @@ impl<C: Command> Call<C> {
         Self { command, seed, answer: None }
     }
 
+    /// Why it was refused, if it was.
+    pub fn refusal(&self) -> Option<&Error> {
+        self.answer.as_ref()?.as_ref().err()
+    }
+
     /// The answer.
     pub fn into_answer(self) -> Result<C::Output> {
         self.answer.unwrap_or_else(|| Err(Error::bug("the command was never run")))
@@ -97,6 +102,14 @@ impl Wakes {
             && self.ended_flows.is_empty()
             && self.due.is_none()
             && !self.events
+    }
+
+    fn and(mut self, other: Self) -> Self {
+        self.ready.extend(other.ready);
+        self.ended.extend(other.ended);
+        self.due = [self.due, other.due].into_iter().flatten().min();
+        self.events |= other.events;
+        self
     }
 }
 
@@ -152,14 +165,25 @@ impl Notes {
 ///
 /// A refused command has written nothing and costs nothing. A command that fails or panics after
 /// it wrote is answered alone, and all others run again as one batch: they saw what it wrote. An
-/// error of the store itself answers all of them.
+/// error of the store itself answers all of them. If one needs a lock that someone does not let go
+/// of, it is refused alone, with an error whose [`Error::again`] says so.
 pub fn run_batch(
     store: &mut dyn Store,
     jobs: &mut [&mut dyn Job],
     settings: &Settings,
     clock: &dyn Clock,
 ) -> Wakes {
-    let mut open: Vec<usize> = (0..jobs.len()).collect();
+    run_open(store, jobs, (0..jobs.len()).collect(), settings, clock)
+}
+
+/// Runs those that have no answer yet.
+fn run_open(
+    store: &mut dyn Store,
+    jobs: &mut [&mut dyn Job],
+    mut open: Vec<usize>,
+    settings: &Settings,
+    clock: &dyn Clock,
+) -> Wakes {
     let mut conflicts = 0;
     while !open.is_empty() {
         match try_batch(store, jobs, &open, settings, clock) {
@@ -173,6 +197,12 @@ pub fn run_batch(
             {
                 conflicts += 1;
             }
+            // Which of them waits for the lock is found by halves.
+            Err(Fault::Store(error)) if error.again() == Some(Again::Locked) && open.len() > 1 => {
+                let rest = open.split_off(open.len() / 2);
+                let wakes = run_open(store, jobs, open, settings, clock);
+                return wakes.and(run_open(store, jobs, rest, settings, clock));
+            }
             Err(Fault::Store(error)) => {
                 for index in open {
                     jobs[index].refuse(error.clone());
@@ -182,6 +212,23 @@ pub fn run_batch(
         }
     }
     Wakes::default()
+}
+
+/// Runs a command once on a transaction that somebody else commits; says whether it wrote.
+///
+/// An error means that what was written must be taken back; a refusal without writes is the
+/// command's answer. Neither counts if the store left questions unanswered: then the command runs
+/// again once they are loaded.
+pub fn run_within(
+    tx: &mut dyn Tx,
+    job: &mut dyn Job,
+    settings: &Settings,
+    now: Timestamp,
+) -> Result<bool> {
+    match run_round(tx, &mut [job], &[0], settings, now) {
+        Ok(notes) => Ok(notes.is_some()),
+        Err(Fault::Culprit { error, .. } | Fault::Store(error)) => Err(error),
+    }
 }
 
 /// How often commands run again because of other transactions before they are told so.
@@ -263,7 +310,8 @@ fn run_round(
     Ok(wrote.then_some(notes))
 }
 
-fn concerns_store(error: &Error) -> bool {
+/// Whether an error is about the store and not about a command.
+pub(crate) fn concerns_store(error: &Error) -> bool {
     matches!(error.code(), Code::Unavailable | Code::StorageFull | Code::ReadOnly)
 }
 

@@ -8,10 +8,11 @@ use serde::{Deserialize, Serialize};
 use super::*;
 use crate::chore::{Chore, ChoreKind};
 use crate::event::{EventKind, NewEvent};
+use crate::inbox::{NewRequest, Request, RequestCounts};
 use crate::memory::MemoryStore;
 use crate::model::{
     ChoreId, Cursor, Defaults, Edge, EdgeId, Epoch, Execution, Flow, FlowRow, Join, Key, PastLease,
-    Payload, RouteTable, RowId, WorkerRow,
+    Payload, RequestId, RouteTable, RowId, WorkerRow,
 };
 use crate::store::{
     Count, EventScan, EventSlice, EventSpan, FlowScan, FlowSlice, ListScan, ListSlice, MemberCount,
@@ -125,6 +126,54 @@ fn run(store: &mut dyn Store, probes: &[(&str, bool, Then)]) -> Ran {
 fn written(store: &mut dyn Store) -> Vec<String> {
     let namespaces = store.read().unwrap().namespaces(None, 99).unwrap();
     namespaces.iter().map(|namespace| namespace.name.clone()).collect()
+}
+
+/// The name of a row that someone else holds.
+const LOCKED: &str = "locked";
+
+#[test]
+fn who_needs_a_lock_that_is_held_is_refused_and_the_others_go_on() {
+    let mut store = Faulty::default();
+    let names = ["a", "b", LOCKED, "c", "d", "e", LOCKED];
+    let ran = run(&mut store, &names.map(|name| (name, true, Then::Succeed)));
+    for (name, answer) in names.iter().zip(&ran.answers) {
+        let again = answer.as_ref().err().and_then(Error::again);
+        assert_eq!(again, (*name == LOCKED).then_some(Again::Locked), "{name}");
+    }
+    assert_eq!(written(&mut store), ["a", "b", "c", "d", "e"]);
+    assert!(ran.wakes.events);
+}
+
+/// Runs a command on a transaction that is not its own: whether it wrote, and its answer.
+fn within(writes: bool, then: Then) -> (Result<bool>, Result<ExecutionId>) {
+    let mut store = MemoryStore::new();
+    let probe = Probe { name: "a".into(), writes, then, runs: Arc::default() };
+    let mut call = Call::new(probe, Seed::from_number(0));
+    let mut tx = store.begin().unwrap();
+    let now = Timestamp::from_millis(7);
+    let wrote = run_within(&mut *tx, &mut call, &Settings::default(), now);
+    (wrote, call.into_answer())
+}
+
+#[test]
+fn a_command_on_anothers_transaction_tells_whether_it_wrote() {
+    let (wrote, answer) = within(true, Then::Succeed);
+    assert!(wrote.unwrap() && answer.is_ok());
+    let (wrote, answer) = within(false, Then::Succeed);
+    assert!(!wrote.unwrap() && answer.is_ok());
+}
+
+#[test]
+fn a_refusal_on_anothers_transaction_is_an_answer_unless_something_was_written() {
+    for (then, code) in [(Then::Refuse, Code::WrongState), (Then::Panic, Code::Internal)] {
+        let (wrote, answer) = within(false, then);
+        assert!(!wrote.unwrap());
+        assert_eq!(answer.unwrap_err().code(), code);
+        let (wrote, _) = within(true, then);
+        assert_eq!(wrote.unwrap_err().code(), code);
+    }
+    let (wrote, _) = within(false, Then::Swallow);
+    assert!(wrote.is_err(), "the latch is trusted, not the rule");
 }
 
 #[test]
@@ -407,6 +456,10 @@ impl Read for FaultyTx<'_> {
         fn lapsed_workers(by: Timestamp, limit: usize) -> Vec<WorkerRow>;
         fn chores(by: Timestamp, limit: usize) -> Vec<Chore>;
         fn find_chore(kind: &ChoreKind) -> Option<Chore>;
+        fn requests(limit: usize) -> Vec<Request>;
+        fn request(id: RequestId) -> Option<Request>;
+        fn refused_requests(after: Option<RequestId>, limit: usize) -> Vec<Request>;
+        fn count_requests() -> RequestCounts;
         fn events(after: Cursor, filter: &EventScan, limit: usize, scan: usize) -> EventSlice;
         fn event_span() -> EventSpan;
         fn list(filter: &ListScan, below: Option<RowId>, limit: usize, scan: usize) -> ListSlice;
@@ -431,8 +484,16 @@ impl Read for FaultyTx<'_> {
 }
 
 impl Tx for FaultyTx<'_> {
+    fn put_namespace(&mut self, name: &str, defaults: &Defaults) -> Result<Arc<Namespace>> {
+        self.writes += 1;
+        check(self.fault, Step::Write(self.writes))?;
+        match name {
+            LOCKED => Err(Error::locked("held on purpose")),
+            _ => self.inner.put_namespace(name, defaults),
+        }
+    }
+
     forward! { write:
-        fn put_namespace(name: &str, defaults: &Defaults) -> Arc<Namespace>;
         fn add_lane(namespace: NamespaceId, name: &str) -> Arc<Lane>;
         fn save_lane(lane: &Lane) -> ();
         fn add_route(namespace: NamespaceId, kind: &str, capabilities: &[String]) -> RouteId;
@@ -461,6 +522,9 @@ impl Tx for FaultyTx<'_> {
         fn add_chore(kind: &ChoreKind, due_at: Timestamp) -> ChoreId;
         fn save_chore(chore: &Chore) -> ();
         fn drop_chore(id: ChoreId) -> ();
+        fn add_request(request: &NewRequest) -> RequestId;
+        fn save_request(request: &Request) -> ();
+        fn drop_request(id: RequestId) -> ();
         fn trim_events(before: Timestamp, limit: usize) -> usize;
         fn trim_keys(by: Timestamp, limit: usize) -> usize;
     }

@@ -62,6 +62,10 @@ pub struct Ticked {
     pub next_due: Option<Timestamp>,
     /// Whether something is due now.
     pub more: bool,
+    /// Whether requests wait in the inbox. What strangers write there must not stop the clock, so
+    /// that a command of its own applies them: [`crate::ApplyInbox`].
+    #[serde(default)]
+    pub requests: bool,
 }
 
 impl Command for Tick {
@@ -82,7 +86,9 @@ impl Command for Tick {
         done += chores.len();
         chore::work(tx, cx, chores, slice)?;
         let next_due = tx.next_due()?;
-        Ok(Ticked { done, next_due, more: next_due.is_some_and(|due| due <= cx.now) })
+        let more = next_due.is_some_and(|due| due <= cx.now);
+        let requests = !tx.requests(1)?.is_empty();
+        Ok(Ticked { done, next_due, more, requests })
     }
 }
 

@@ -35,6 +35,7 @@ mod flow;
 mod release;
 
 mod hold;
+mod inbox;
 mod lane;
 mod namespace;
 mod priority;
@@ -49,6 +50,7 @@ mod clock;
 mod delete;
 
 mod event;
+mod examination;
 mod explain;
 mod overview;
 mod read;
@@ -57,7 +59,7 @@ mod registry;
 mod memory;
 mod misses;
 
-pub use batch::{Call, Clock, Job, ReadyWork, Wakes, run_batch};
+pub use batch::{Call, Clock, Job, ReadyWork, Wakes, run_batch, run_within};
 pub use cancel::{AcknowledgeCancel, Cancel, CancelAcknowledged, CancelOutcome};
 pub use chore::{Chore, ChoreKind};
 pub use claim::{Claim, Claimed, Granted, Leased};
@@ -67,6 +69,7 @@ pub use complete::{Complete, Completed};
 pub use delay::{Delay, DelayOutcome};
 pub use delete::Delete;
 pub use event::{Event, EventFilter, EventKind, EventPage, From, NewEvent, ReadEvents};
+pub use examination::{Examination, Finding, Level};
 pub use explain::{Explain, Explanation};
 pub use fail::{Fail, FailOutcome};
 pub use flow::{
@@ -80,6 +83,10 @@ pub use flow::{
 };
 pub use grant::{ClaimExecution, ClaimRefusal, ClaimedExecution, DEFAULT_RESERVE, RedeemGrant};
 pub use hold::{Hold, HoldOutcome, Unhold};
+pub use inbox::{
+    ApplyInbox, CountRequests, DeleteRequest, InboxApplied, ListRefusedRequests, NewRequest,
+    Refusal, RefusedRequest, RefusedRequestPage, Request, RequestCounts, RetryRequest,
+};
 pub use lane::{DrainLane, LaneChanged, PauseLane, PutLane, ResumeLane};
 pub use lease::{Renew, Renewal, RenewedLeases, ReportProgress};
 pub use memory::MemoryStore;

@@ -7,10 +7,11 @@ use crate::batch::{Clock, Notes};
 use crate::chore::{Chore, ChoreKind};
 use crate::claim::free_slots;
 use crate::event::NewEvent;
+use crate::inbox::{NewRequest, Request, RequestCounts};
 use crate::model::{
     ChoreId, Cursor, Defaults, Edge, EdgeId, Epoch, Error, Execution, ExecutionId, Flow, FlowId,
-    FlowRow, Join, Key, Lane, LaneId, LaneMode, Namespace, NamespaceId, PastLease, Payload, Result,
-    RouteId, RouteTable, RowId, Timestamp, WorkerRow,
+    FlowRow, Join, Key, Lane, LaneId, LaneMode, Namespace, NamespaceId, PastLease, Payload,
+    RequestId, Result, RouteId, RouteTable, RowId, Timestamp, WorkerRow,
 };
 use crate::store::{
     Count, EventScan, EventSlice, EventSpan, FlowScan, FlowSlice, ListScan, ListSlice, MemberCount,
@@ -43,6 +44,11 @@ impl<'a> Recorder<'a> {
 
     fn note_due(&mut self, at: Option<Timestamp>) {
         self.notes.due = self.notes.due.into_iter().chain(at).min();
+    }
+
+    /// A request that waits is due at once.
+    fn note_request(&mut self, waits: bool) {
+        self.note_due(waits.then_some(Timestamp::default()));
     }
 
     fn note_execution(&mut self, execution: &Execution) {
@@ -126,6 +132,10 @@ impl Read for Recorder<'_> {
         fn lapsed_workers(&mut self, by: Timestamp, limit: usize) -> Vec<WorkerRow>;
         fn chores(&mut self, by: Timestamp, limit: usize) -> Vec<Chore>;
         fn find_chore(&mut self, kind: &ChoreKind) -> Option<Chore>;
+        fn requests(&mut self, limit: usize) -> Vec<Request>;
+        fn request(&mut self, id: RequestId) -> Option<Request>;
+        fn refused_requests(&mut self, after: Option<RequestId>, limit: usize) -> Vec<Request>;
+        fn count_requests(&mut self) -> RequestCounts;
         fn events(&mut self, after: Cursor, filter: &EventScan, limit: usize, scan: usize) -> EventSlice;
         fn event_span(&mut self) -> EventSpan;
         fn list(&mut self, filter: &ListScan, below: Option<RowId>, limit: usize, scan: usize) -> ListSlice;
@@ -190,6 +200,9 @@ impl Tx for Recorder<'_> {
         fn add_chore(&mut self, kind: &ChoreKind, due_at: Timestamp) -> ChoreId, then |this| this.note_due(Some(due_at));
         fn save_chore(&mut self, chore: &Chore) -> (), then |this| this.note_due(Some(chore.due_at));
         fn drop_chore(&mut self, id: ChoreId) -> ();
+        fn add_request(&mut self, request: &NewRequest) -> RequestId, then |this| this.note_request(true);
+        fn save_request(&mut self, request: &Request) -> (), then |this| this.note_request(request.refusal.is_none());
+        fn drop_request(&mut self, id: RequestId) -> ();
         fn trim_events(&mut self, before: Timestamp, limit: usize) -> usize;
         fn trim_keys(&mut self, by: Timestamp, limit: usize) -> usize;
     }

@@ -50,6 +50,9 @@ pub const COMMANDS: &[&str] = names![Command:
     crate::RegisterWorker,
     crate::HeartbeatWorker,
     crate::MarkWorkerDead,
+    crate::ApplyInbox,
+    crate::RetryRequest,
+    crate::DeleteRequest,
     crate::Prepare,
     crate::Tick,
 ];
@@ -72,6 +75,8 @@ pub const QUERIES: &[&str] = names![Query:
     crate::ListFlows,
     crate::DrawFlow,
     crate::ReadEvents,
+    crate::ListRefusedRequests,
+    crate::CountRequests,
     crate::GetAbout,
 ];
 

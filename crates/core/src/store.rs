@@ -25,10 +25,11 @@ use serde::{Deserialize, Serialize};
 use crate::batch::Clock;
 use crate::chore::{Chore, ChoreKind};
 use crate::event::{Event, EventKind, NewEvent};
+use crate::inbox::{NewRequest, Request, RequestCounts};
 use crate::model::{
     ChoreId, Code, Cursor, Defaults, Edge, EdgeId, Epoch, Error, Execution, ExecutionId, Flow,
     FlowId, FlowRow, FlowStatus, Join, Key, Lane, LaneId, Namespace, NamespaceId, PastLease,
-    Payload, Result, RouteId, RouteTable, RowId, Status, Tags, Timestamp, WorkerRow,
+    Payload, RequestId, Result, RouteId, RouteTable, RowId, Status, Tags, Timestamp, WorkerRow,
 };
 
 /// A place rows can be read from.
@@ -219,6 +220,19 @@ pub trait Read {
 
     /// The chore of exactly that kind.
     fn find_chore(&mut self, kind: &ChoreKind) -> Result<Option<Chore>>;
+
+    /// Requests that wait in the inbox, the oldest first. Leaves out what another transaction is
+    /// at work on.
+    fn requests(&mut self, limit: usize) -> Result<Vec<Request>>;
+
+    /// The request of that id, whether it waits or was refused.
+    fn request(&mut self, id: RequestId) -> Result<Option<Request>>;
+
+    /// Refused requests, from the first one after `after`.
+    fn refused_requests(&mut self, after: Option<RequestId>, limit: usize) -> Result<Vec<Request>>;
+
+    /// How many requests are in the inbox. Scans them.
+    fn count_requests(&mut self) -> Result<RequestCounts>;
 
     /// Events after a cursor that match, oldest first; looks at no more than `scan` events.
     fn events(
@@ -422,6 +436,15 @@ pub trait Tx: Read {
 
     /// Removes a chore that is done.
     fn drop_chore(&mut self, id: ChoreId) -> Result<()>;
+
+    /// Adds a request to the inbox, as anyone may who can write rows.
+    fn add_request(&mut self, request: &NewRequest) -> Result<RequestId>;
+
+    /// Saves whether a request was refused; the rest of it never changes.
+    fn save_request(&mut self, request: &Request) -> Result<()>;
+
+    /// Removes a request.
+    fn drop_request(&mut self, id: RequestId) -> Result<()>;
 
     /// Removes up to `limit` of the oldest events from before then, never the newest of all, and
     /// says how many.

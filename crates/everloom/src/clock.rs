@@ -98,12 +98,14 @@ impl Timekeeper for ManualClock {
 }
 
 /// What doing a slice of the due work came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ticked {
     /// Whether more is due already.
     pub(crate) more: bool,
     /// When something is due next.
     pub(crate) next_due: Option<Timestamp>,
+    /// Whether requests wait in the inbox.
+    pub(crate) requests: bool,
 }
 
 /// How long to wait before trying again what did not work: longer every time.
@@ -187,11 +189,11 @@ mod tests {
     }
 
     fn due(next: Option<i64>) -> Result<Ticked> {
-        Ok(Ticked { more: false, next_due: next.map(at) })
+        Ok(Ticked { next_due: next.map(at), ..Ticked::default() })
     }
 
     fn more() -> Result<Ticked> {
-        Ok(Ticked { more: true, next_due: None })
+        Ok(Ticked { more: true, ..Ticked::default() })
     }
 
     fn failure() -> Result<Ticked> {

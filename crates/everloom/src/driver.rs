@@ -7,18 +7,18 @@ use std::thread;
 use std::time::Duration;
 
 use everloom_core::{
-    Call, Code, Command, Error, Query, Result, Seed, Settings, Source, Store, StoreInfo,
+    ApplyInbox, Call, Code, Command, Error, Query, Result, Seed, Settings, Source, Store, StoreInfo,
 };
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, yield_now};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::clock::{self, Ticked, Timekeeper};
 use crate::hub::Hub;
 use crate::queue::{Phase, Queue, Taken, Visit, closing};
 use crate::readers::{Readers, ask};
-use crate::request::{Request, ToCaller, ToNobody};
+use crate::request::{Pending, Request, ToCaller, ToNobody};
 use crate::sync::{lock, panic_text};
 use crate::{watcher, writer};
 
@@ -37,6 +37,8 @@ pub(crate) struct Options {
     pub(crate) poll: Duration,
     /// How often those who wait look again although nobody woke them (5 s).
     pub(crate) recheck: Duration,
+    /// How long a command is tried again that needs a lock someone else holds (5 s).
+    pub(crate) busy_timeout: Duration,
 }
 
 impl Default for Options {
@@ -47,6 +49,7 @@ impl Default for Options {
             readers: 4,
             poll: Duration::from_millis(100),
             recheck: Duration::from_secs(5),
+            busy_timeout: Duration::from_secs(5),
         }
     }
 }
@@ -59,8 +62,14 @@ pub struct Closed {
     pub abandoned: usize,
 }
 
+/// How long to wait before the inbox is tried again after an error.
+const INBOX_RETRY: Duration = Duration::from_secs(5);
+
 /// How long closing waits for the store to close, however short the grace.
 const LAST_MOMENT: Duration = Duration::from_secs(1);
+
+/// How long a command that needs a lock is put off.
+const BETWEEN_TRIES: Duration = Duration::from_millis(100);
 
 /// Runs commands and queries on a store. When the last clone is dropped, everything stops.
 #[derive(Clone)]
@@ -219,7 +228,10 @@ impl Driver {
         let inner = Arc::clone(&self.0.0);
         inner.hub.expect_time_to_matter();
         self.0.0.spawn_task(async move {
-            let run = || async { inner.apply_with(tick(), drop).await.map(slice) };
+            let run = || async {
+                let ticked = inner.apply_with(tick(), drop).await.map(slice)?;
+                Ok(if ticked.requests { inner.apply_inbox(ticked).await } else { ticked })
+            };
             clock::run(&*inner.clock, inner.hub.alarm(), run).await;
         });
     }
@@ -300,6 +312,20 @@ impl Inner {
         call.into_answer()
     }
 
+    /// Applies a slice of the inbox. Strangers write there: what goes wrong is tried again after a
+    /// while, and time passes all the same.
+    async fn apply_inbox(&self, ticked: Ticked) -> Ticked {
+        match self.apply_with(ApplyInbox::default(), drop).await {
+            Ok(done) => Ticked { more: ticked.more || done.more, ..ticked },
+            Err(error) => {
+                tracing::warn!(%error, "the inbox could not be applied; trying again");
+                let again = self.clock.now() + INBOX_RETRY;
+                let next_due = ticked.next_due.map_or(again, |due| due.min(again));
+                Ticked { next_due: Some(next_due), ..ticked }
+            }
+        }
+    }
+
     async fn query<Q: Query>(self: &Arc<Self>, query: Q) -> Result<Q::Output> {
         self.queue.check_open()?;
         if self.readers.through_writer() {
@@ -371,6 +397,17 @@ impl Inner {
         });
         self.queue.push_visit(visit)?;
         answer.await.unwrap_or_else(|_| Err(closing()))
+    }
+
+    /// Runs a command again in a while, apart from others.
+    pub(crate) fn put_off(self: &Arc<Self>, job: Box<dyn Pending>, since: std::time::Instant) {
+        let inner = Arc::clone(self);
+        self.runtime.spawn(async move {
+            sleep(BETWEEN_TRIES).await;
+            if let Err(job) = inner.queue.push_apart(job, since) {
+                job.deliver();
+            }
+        });
     }
 
     fn spawn_task(&self, task: impl Future<Output = ()> + Send + 'static) {

@@ -10,17 +10,18 @@ use std::time::Duration;
 use everloom_core::{
     About, AcknowledgeCancel, AttemptPage, BackupProgress, Cancel, CancelAcknowledged,
     CancelOutcome, ChangePriority, Claim, ClaimExecution, Claimed, ClaimedExecution, Command,
-    Complete, Completed, CountExecutions, Counts, DEFAULT_NAME, Defaults, Delay, DelayOutcome,
-    Delete, DrainLane, Epoch, Error, EventFilter, EventPage, ExecutionId, ExecutionPage,
-    ExecutionResult, ExecutionView, ExpiredLeasePage, Explain, Explanation, Fail, FailOutcome,
-    Failure, From, GetAbout, GetExecution, GetInput, GetResult, Heartbeat, HeartbeatWorker, Hold,
-    HoldOutcome, LaneChanged, LanePage, LeaseToken, Leased, Limits, ListAttempts, ListExecutions,
-    ListExpiredLeases, ListLanes, ListNamespaces, ListWorkers, MarkWorkerDead, MarkedDead,
-    NamespacePage, NewExecution, PauseLane, Payload, PriorityChanged, PutLane, PutNamespace, Query,
-    ReadEvents, ReadyWork, RedeemGrant, RegisterWorker, Registration, Release, ReleaseOutcome,
-    Renew, Renewal, Replay, Replayed, ReportProgress, Result, ResumeLane, RevokeLease,
-    RevokeOutcome, Route, SetTags, Status, Submission, Submit, Submitted, TagChanges, Tagged,
-    Timestamp, Unhold, WorkerPage,
+    Complete, Completed, CountExecutions, CountRequests, Counts, DEFAULT_NAME, Defaults, Delay,
+    DelayOutcome, Delete, DeleteRequest, DrainLane, Epoch, Error, EventFilter, EventPage,
+    ExecutionId, ExecutionPage, ExecutionResult, ExecutionView, ExpiredLeasePage, Explain,
+    Explanation, Fail, FailOutcome, Failure, From, GetAbout, GetExecution, GetInput, GetResult,
+    Heartbeat, HeartbeatWorker, Hold, HoldOutcome, LaneChanged, LanePage, LeaseToken, Leased,
+    Limits, ListAttempts, ListExecutions, ListExpiredLeases, ListLanes, ListNamespaces,
+    ListRefusedRequests, ListWorkers, MarkWorkerDead, MarkedDead, NamespacePage, NewExecution,
+    PauseLane, Payload, PriorityChanged, PutLane, PutNamespace, Query, ReadEvents, ReadyWork,
+    RedeemGrant, RefusedRequestPage, RegisterWorker, Registration, Release, ReleaseOutcome, Renew,
+    Renewal, Replay, Replayed, ReportProgress, RequestCounts, RequestId, Result, ResumeLane,
+    RetryRequest, RevokeLease, RevokeOutcome, Route, SetTags, Status, Submission, Submit,
+    Submitted, TagChanges, Tagged, Timestamp, Unhold, WorkerPage,
 };
 use tokio::time::{Instant, timeout_at};
 
@@ -494,6 +495,16 @@ impl Engine {
         self.apply(Delete { namespace: self.here(), execution }).await
     }
 
+    /// Puts a refused request of the inbox back in line.
+    pub async fn retry_request(&self, request: RequestId) -> Result<()> {
+        self.apply(RetryRequest { request }).await
+    }
+
+    /// Removes a request from the inbox.
+    pub async fn delete_request(&self, request: RequestId) -> Result<()> {
+        self.apply(DeleteRequest { request }).await
+    }
+
     /// Sets what later submissions into the namespace inherit.
     pub async fn put_namespace(&self, defaults: Defaults) -> Result<()> {
         self.apply(PutNamespace { namespace: self.here(), defaults }).await
@@ -592,6 +603,16 @@ impl Engine {
     /// Leases that have run out and were not taken up again.
     pub async fn expired_leases(&self, list: ListExpiredLeases) -> Result<ExpiredLeasePage> {
         self.ask(ListExpiredLeases { namespace: self.here(), ..list }).await
+    }
+
+    /// Requests of the inbox that were refused, from the first one after `after`: up to 1000.
+    pub async fn refused_requests(&self, after: Option<RequestId>) -> Result<RefusedRequestPage> {
+        self.ask(ListRefusedRequests { after, limit: Limits::PAGE }).await
+    }
+
+    /// How many requests are in the inbox.
+    pub async fn request_counts(&self) -> Result<RequestCounts> {
+        self.ask(CountRequests {}).await
     }
 
     /// A page of the event log, of all namespaces unless the filter names one.

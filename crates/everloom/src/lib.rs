@@ -35,7 +35,45 @@ pub use engine::Engine;
 pub use everloom_core::*;
 pub use everloom_sqlite::Durability;
 pub use follow::Follow;
-pub use open::OpenOptions;
+pub use open::{OpenOptions, examine};
+
+/// Submitting within a transaction of one's own on the engine's SQLite file.
+///
+/// ```no_run
+/// use everloom::NewExecution;
+/// use everloom::sqlite::{rusqlite, submit};
+/// use rusqlite::{Connection, TransactionBehavior};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut conn = Connection::open("app.db")?;
+/// let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
+/// tx.execute("INSERT INTO orders (id) VALUES (?1)", [17])?;
+/// submit(&tx, NewExecution::new("ship_order"))?;
+/// tx.commit()?;
+/// # Ok(())
+/// # }
+/// ```
+pub mod sqlite {
+    pub use everloom_sqlite::{Submitter, rusqlite, submit};
+}
+
+/// Submitting within a transaction of one's own in the engine's PostgreSQL database.
+///
+/// ```no_run
+/// use everloom::NewExecution;
+/// use everloom::postgres::{submit, tokio_postgres};
+///
+/// # async fn example(mut client: tokio_postgres::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// let mut tx = client.transaction().await?;
+/// tx.execute("INSERT INTO orders (id) VALUES ($1)", &[&17_i64]).await?;
+/// submit(&mut tx, NewExecution::new("ship_order")).await?;
+/// tx.commit().await?;
+/// # Ok(())
+/// # }
+/// ```
+pub mod postgres {
+    pub use everloom_postgres::{Submitter, submit, tokio_postgres};
+}
 
 /// Compiles the program in the README.
 #[cfg(doctest)]

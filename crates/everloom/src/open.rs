@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use everloom_core::{Code, Error, Limits, MemoryStore, Prepare, Result, Settings, Store, Tick};
+use everloom_core::{
+    Code, Error, Examination, Limits, MemoryStore, Prepare, Result, Settings, Store, Tick,
+};
 use everloom_postgres::{PgStore, TimeSource};
 use everloom_sqlite::{Durability, Location, SqliteStore};
 use tokio::sync::Mutex;
@@ -124,6 +126,14 @@ impl OpenOptions {
         self
     }
 
+    /// How often to look again although nobody told of a change (5 s, and 1 s for what others left
+    /// behind on PostgreSQL): only a safety net.
+    pub fn recheck(mut self, interval: Duration) -> Self {
+        self.driver.recheck = interval;
+        self.postgres.poll = interval;
+        self
+    }
+
     /// Whether an older or empty database is brought to the current schema (yes).
     pub fn migrate(mut self, yes: bool) -> Self {
         self.sqlite.migrate = yes;
@@ -142,6 +152,7 @@ impl OpenOptions {
     pub fn busy_timeout(mut self, timeout: Duration) -> Self {
         self.sqlite.busy_timeout = timeout;
         self.postgres.busy_timeout = timeout;
+        self.driver.busy_timeout = timeout;
         self
     }
 
@@ -189,11 +200,31 @@ impl OpenOptions {
             driver.start_clock(Tick::default, |ticked| Ticked {
                 more: ticked.more,
                 next_due: ticked.next_due,
+                requests: ticked.requests,
             });
         }
         tracing::debug!(store = %driver.info().store, "opened");
         Ok(Engine::new(Arc::new(Shared::new(driver))))
     }
+}
+
+/// Looks at a database without opening it: its schema, its settings and what it lies on. Changes
+/// nothing, and works also where an engine could not be opened, as long as it can be reached.
+pub async fn examine(url: &str) -> Result<Examination> {
+    let place = Place::parse(url)?;
+    let looked = tokio::task::spawn_blocking(move || match place {
+        Place::Memory => Ok(Examination {
+            store: MemoryStore::new().info(),
+            wanted_schema: MemoryStore::new().info().schema,
+            pending: Vec::new(),
+            findings: Vec::new(),
+        }),
+        Place::Sqlite(location) => everloom_sqlite::examine(&location),
+        Place::Postgres(url) => {
+            everloom_postgres::examine(&url, &everloom_postgres::Options::default())
+        }
+    });
+    looked.await.unwrap_or_else(|_| Err(Error::bug("looking at the database panicked")))
 }
 
 /// Where a database is.

@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use everloom_core::{Code, Error, Result, Store};
 use tokio::sync::Notify;
@@ -42,6 +43,11 @@ struct State {
     /// How many are taken out.
     taken: usize,
     jobs: VecDeque<Box<dyn Pending>>,
+    /// Commands that may have to wait for a lock, and since when: each runs alone, so that nobody
+    /// waits with it.
+    apart: VecDeque<(Box<dyn Pending>, Instant)>,
+    /// Whether the next turn is theirs, when others wait too.
+    apart_next: bool,
     visits: Vec<Visit>,
     /// Commands that are being run.
     running: usize,
@@ -59,7 +65,14 @@ struct State {
 
 impl State {
     fn nothing_waits(&self) -> bool {
-        self.jobs.is_empty() && self.visits.is_empty()
+        self.jobs.is_empty() && self.apart.is_empty() && self.visits.is_empty()
+    }
+
+    /// Everything that waits.
+    fn take_jobs(&mut self) -> VecDeque<Box<dyn Pending>> {
+        let mut jobs = std::mem::take(&mut self.jobs);
+        jobs.extend(self.apart.drain(..).map(|(job, _)| job));
+        jobs
     }
 
     fn is_settled(&self) -> bool {
@@ -77,6 +90,19 @@ impl State {
     /// about to come back, and together they are served better by one commit.
     fn is_lonely(&self) -> bool {
         self.is_quiet() && self.last_batch <= 1
+    }
+
+    /// The commands of a turn; since when they wait for a lock, if it is one that runs apart.
+    fn next_jobs(&mut self, most: usize) -> (Vec<Box<dyn Pending>>, Option<Instant>) {
+        if (self.apart_next || self.jobs.is_empty())
+            && let Some((job, since)) = self.apart.pop_front()
+        {
+            self.apart_next = false;
+            return (vec![job], Some(since));
+        }
+        self.apart_next = true;
+        let count = self.jobs.len().min(most.max(1));
+        (self.jobs.drain(..count).collect(), None)
     }
 
     /// Whether a writer has a reason to get up.
@@ -134,6 +160,8 @@ pub(crate) struct Turn<'a> {
     pub(crate) taken: Taken<'a>,
     pub(crate) visits: Vec<Visit>,
     pub(crate) jobs: Vec<Box<dyn Pending>>,
+    /// Since when the only command waits for a lock, if it does.
+    pub(crate) locked_out: Option<Instant>,
 }
 
 /// What is left when a writer leaves.
@@ -151,6 +179,8 @@ impl Queue {
             stores,
             taken: 0,
             jobs: VecDeque::new(),
+            apart: VecDeque::new(),
+            apart_next: false,
             visits: Vec::new(),
             running: 0,
             answering: 0,
@@ -207,6 +237,21 @@ impl Queue {
         self.enqueue(Phase::Emptying, |state| state.jobs.push_back(job))
     }
 
+    /// Queues a command that needs a lock since then; gives it back when the end has come.
+    pub(crate) fn push_apart(
+        &self,
+        job: Box<dyn Pending>,
+        since: Instant,
+    ) -> Result<(), Box<dyn Pending>> {
+        let mut state = lock(&self.state);
+        if state.phase > Phase::Open {
+            return Err(job);
+        }
+        state.apart.push_back((job, since));
+        self.stir(state);
+        Ok(())
+    }
+
     /// Queues something else that needs the store.
     pub(crate) fn push_visit(&self, visit: Visit) -> Result<()> {
         self.enqueue(Phase::Open, |state| state.visits.push(visit))
@@ -252,13 +297,13 @@ impl Queue {
         if state.phase == Phase::Stopped || state.nothing_waits() {
             return None;
         }
-        let count = state.jobs.len().min(most.max(1));
-        let jobs = state.jobs.drain(..count).collect();
         let visits = std::mem::take(&mut state.visits);
+        let (jobs, locked_out) = state.next_jobs(most);
+        let count = jobs.len();
         let taken = self.take(&mut state, count);
         // What did not fit is for another writer, if one is free.
         self.stir(state);
-        Some(Turn { taken, visits, jobs })
+        Some(Turn { taken, visits, jobs, locked_out })
     }
 
     /// The answers of a batch have been delivered.
@@ -279,7 +324,7 @@ impl Queue {
     pub(crate) fn stop(&self) -> (VecDeque<Box<dyn Pending>>, usize) {
         let mut state = lock(&self.state);
         state.phase = Phase::Stopped;
-        let abandoned = (std::mem::take(&mut state.jobs), state.running);
+        let abandoned = (state.take_jobs(), state.running);
         self.stir(state);
         abandoned
     }
@@ -290,7 +335,7 @@ impl Queue {
         state.phase = Phase::Stopped;
         Remains {
             store: state.stores.pop(),
-            jobs: std::mem::take(&mut state.jobs),
+            jobs: state.take_jobs(),
             visits: std::mem::take(&mut state.visits),
         }
     }
@@ -330,7 +375,7 @@ impl Queue {
     /// How many commands and visits wait.
     pub(crate) fn waiting(&self) -> usize {
         let state = lock(&self.state);
-        state.jobs.len() + state.visits.len()
+        state.jobs.len() + state.apart.len() + state.visits.len()
     }
 
     /// Whether nothing waits and every answer is delivered, at this moment.

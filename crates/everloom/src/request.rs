@@ -3,7 +3,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use everloom_core::{Call, Command, Context, Error, Job, Result, Seed, Tx};
+use everloom_core::{Again, Call, Command, Context, Error, Job, Result, Seed, Tx};
 use tokio::sync::oneshot;
 
 use crate::sync::panic_text;
@@ -12,6 +12,9 @@ use crate::sync::panic_text;
 pub(crate) trait Pending: Job {
     /// Whether nobody waits for it any more, so that it need not run.
     fn is_moot(&self) -> bool;
+
+    /// Whether it was refused because of a lock that someone does not let go of.
+    fn is_locked_out(&self) -> bool;
 
     /// Hands the answer over.
     fn deliver(self: Box<Self>);
@@ -59,6 +62,10 @@ impl<C: Command, R: Reply<C::Output>> Job for Request<C, R> {
 impl<C: Command, R: Reply<C::Output>> Pending for Request<C, R> {
     fn is_moot(&self) -> bool {
         self.reply.is_moot()
+    }
+
+    fn is_locked_out(&self) -> bool {
+        self.call.refusal().is_some_and(|error| error.again() == Some(Again::Locked))
     }
 
     fn deliver(self: Box<Self>) {

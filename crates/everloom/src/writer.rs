@@ -3,6 +3,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Instant;
 
 use everloom_core::{Error, Job, Store, Wakes, run_batch};
 use tokio::sync::mpsc;
@@ -48,7 +49,7 @@ pub(crate) fn work(inner: &Arc<Inner>, answers: &mpsc::UnboundedSender<Done>) {
 }
 
 fn take_turn(inner: &Arc<Inner>, turn: Turn<'_>) -> Option<Done> {
-    let Turn { mut taken, visits, mut jobs } = turn;
+    let Turn { mut taken, visits, mut jobs, locked_out } = turn;
     for visit in visits {
         visit(taken.store());
     }
@@ -60,6 +61,12 @@ fn take_turn(inner: &Arc<Inner>, turn: Turn<'_>) -> Option<Done> {
     batch.extend(jobs.iter_mut().map(|job| &mut **job as &mut dyn Job));
     let wakes = run(inner, taken.store(), &mut batch);
     taken.ran(jobs.len());
+    let since = locked_out.unwrap_or_else(Instant::now);
+    if since.elapsed() < inner.options.busy_timeout {
+        for job in jobs.extract_if(.., |job| job.is_locked_out()) {
+            inner.put_off(job, since);
+        }
+    }
     Some(Done { inner: Arc::clone(inner), jobs, wakes })
 }
 

@@ -12,7 +12,7 @@ use crate::batch::Rows;
 use crate::error::{self, Fault};
 use crate::exchange::{Changes, Loaded, Wants};
 use crate::flush::{Told, flush};
-use crate::link::{Link, Step, params};
+use crate::link::{self, Link, Step, params};
 use crate::load::{self, Locks};
 use crate::numbering;
 use crate::options::TimeSource;
@@ -34,6 +34,8 @@ pub(crate) struct Database {
     /// Lanes with a maximum, as last seen: their rows are locked before they are read.
     capped: BTreeMap<(NamespaceId, String), LaneId>,
     watch: Arc<Watch>,
+    /// When someone was last found to hold a lock without letting go.
+    hindered: Option<Instant>,
 }
 
 /// The transaction that is open.
@@ -48,8 +50,18 @@ struct Open {
     told: Told,
 }
 
-/// How long to go on asking what became of a commit.
-const RESOLVE_WITHIN: Duration = Duration::from_secs(60);
+/// How long commands that share a transaction wait for a lock. Those of our own kind are let go of
+/// long before that.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// The same shortly after that was too long: whoever holds the lock still does, and all there is
+/// to find out is who needs it.
+const SHORT_PATIENCE: Duration = Duration::from_millis(20);
+const HINDERED_FOR: Duration = Duration::from_secs(2);
+
+/// How long to go on asking what became of a commit: longer than the server keeps a transaction
+/// that nobody goes on with.
+const RESOLVE_WITHIN: Duration = link::IDLE_TIMEOUT.saturating_mul(2);
 
 impl Database {
     pub(crate) fn new(link: Link, watch: Arc<Watch>) -> Self {
@@ -61,7 +73,24 @@ impl Database {
             carried: Wants::default(),
             capped: BTreeMap::new(),
             watch,
+            hindered: None,
         }
+    }
+
+    /// Makes ready for a transaction.
+    pub(crate) fn prepare(&mut self) -> Result<()> {
+        self.link.revive()?;
+        let hindered = self.hindered.is_some_and(|since| since.elapsed() < HINDERED_FOR);
+        let patience = if hindered { SHORT_PATIENCE } else { PATIENCE };
+        self.link.be_patient(patience.min(self.link.target().options.busy_timeout))
+    }
+
+    /// The error to answer with.
+    fn explain(&mut self, fault: Fault) -> Error {
+        if fault.is_locked() {
+            self.hindered = Some(Instant::now());
+        }
+        fault.into()
     }
 
     fn clock(&self) -> TimeSource {
@@ -120,20 +149,6 @@ impl Database {
         }
     }
 
-    fn note_what_was_told(&mut self, wants: &Wants, loaded: &Loaded) {
-        let told = &mut self.open.told;
-        for name in &wants.keys {
-            told.keys.entry(name.clone()).or_insert(None);
-        }
-        for key in &loaded.keys {
-            told.keys.insert((key.namespace, key.key.clone()), Some(key.clone()));
-        }
-        told.absent_workers.extend(wants.workers.iter().cloned());
-        for worker in &loaded.workers {
-            told.absent_workers.remove(&(worker.namespace, worker.instance.clone()));
-        }
-    }
-
     fn try_commit(&mut self, changes: &Changes, now: Timestamp) -> error::Result<()> {
         let mut flush = flush(changes, &self.open.told)?;
         let number = self.commits + 1;
@@ -151,7 +166,7 @@ impl Database {
         // After an error a commit has rolled back.
         self.open.begun = !at_once;
         let answers = answers?;
-        if flush.guards.iter().any(|(step, rows)| answers[*step].len() != *rows) {
+        if flush.is_spoilt(&answers) {
             return Err(Error::conflict("an idempotency key was changed meanwhile").into());
         }
         if !at_once {
@@ -255,15 +270,19 @@ impl Rows for &mut Database {
         });
         match loaded {
             Ok(loaded) => {
-                self.note_what_was_told(&wants, &loaded);
+                self.open.told.note(&wants, &loaded);
                 Ok(loaded)
             }
             Err(fault) => {
                 let out_of_order = fault.is_locked() && !first;
-                self.carried = std::mem::take(&mut self.open.asked);
+                let asked = std::mem::take(&mut self.open.asked);
+                // What was waited for in vain is not asked for again on behalf of others.
+                if !(fault.is_locked() && first) {
+                    self.carried = asked;
+                }
                 Err(match out_of_order {
                     true => Error::conflict("rows stayed locked by others; try again"),
-                    false => fault.into(),
+                    false => self.explain(fault),
                 })
             }
         }
@@ -276,7 +295,7 @@ impl Rows for &mut Database {
         match self.try_commit(changes, now) {
             Ok(()) => {}
             Err(fault) if fault.is_lost() => self.resolve(fault)?,
-            Err(fault) => return Err(fault.into()),
+            Err(fault) => return Err(self.explain(fault)),
         }
         self.commits += 1;
         self.open = Open::default();

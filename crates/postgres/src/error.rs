@@ -3,6 +3,8 @@
 use everloom_core::{Code, Error};
 use tokio_postgres::error::SqlState;
 
+use crate::tls;
+
 /// What can go wrong between the contract and PostgreSQL. Functions that bind statements return
 /// it, so that `?` serves both; it becomes an [`Error`] where the contract begins.
 #[derive(Debug)]
@@ -60,15 +62,11 @@ impl Fault {
 
 fn is_lost(error: &tokio_postgres::Error) -> bool {
     match error.code() {
+        // Connections that are no more, sessions the server has ended, transactions it has ended
+        // together with their session.
         Some(code) => {
-            [
-                SqlState::ADMIN_SHUTDOWN,
-                SqlState::CRASH_SHUTDOWN,
-                SqlState::CANNOT_CONNECT_NOW,
-                SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
-            ]
-            .contains(code)
-                || code.code().starts_with("08")
+            let code = code.code();
+            code.starts_with("08") || code.starts_with("57P") || ["25P03", "25P04"].contains(&code)
         }
         // Everything a server does not say itself is about the connection, unless it is about a
         // value, which then never left this process.
@@ -79,6 +77,9 @@ fn is_lost(error: &tokio_postgres::Error) -> bool {
 /// Why a connection could not be made.
 pub(crate) fn refusal(error: &tokio_postgres::Error, place: &str) -> Error {
     let because = cause(error);
+    if let Some(complaint) = tls::complaint(error) {
+        return Error::invalid("url", format!("{place} {complaint}"));
+    }
     match error.code() {
         Some(code) if *code == SqlState::INVALID_PASSWORD => {
             Error::invalid("url", format!("{place} refuses the password; correct it ({because})"))
@@ -138,14 +139,18 @@ pub(crate) fn translate(error: &tokio_postgres::Error) -> Error {
     if is_lost(error) {
         return lost(&because);
     }
+    if code == SqlState::LOCK_NOT_AVAILABLE {
+        return Error::locked(format!(
+            "the database kept rows locked by someone else; end the transaction that holds them, \
+             or try again ({because})"
+        ));
+    }
     let (kind, advice) = if code == SqlState::DISK_FULL {
         (Code::StorageFull, "has no room left; free some space on its disk and try again")
     } else if code == SqlState::READ_ONLY_SQL_TRANSACTION {
         (Code::ReadOnly, "is a standby or read-only; connect to the primary")
     } else if code == SqlState::INSUFFICIENT_PRIVILEGE {
         (Code::ReadOnly, "does not give this user the rights it needs; grant them")
-    } else if code == SqlState::LOCK_NOT_AVAILABLE {
-        (Code::Unavailable, "kept rows locked for the whole busy timeout; try again")
     } else if code == SqlState::QUERY_CANCELED || code.code().starts_with("53") {
         (Code::Unavailable, "did not answer in time or has no resources left; try again")
     } else {

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use everloom_core::{
     Chore, ChoreId, ChoreKind, Epoch, Execution, ExecutionId, Key, Lane, LaneId, Namespace,
-    NamespaceId, NewEvent, PastLease, Payload, Route, RouteId, RowId, Timestamp, WorkerRow,
+    NamespaceId, NewEvent, NewRequest, PastLease, Payload, Request, RequestId, Route, RouteId,
+    RowId, Timestamp, WorkerRow,
 };
 
 /// Rows a round of commands asked for and could not see yet. One statement loads each kind.
@@ -39,6 +40,9 @@ pub(crate) struct Wants {
     pub(crate) owned: BTreeMap<(NamespaceId, String), usize>,
     pub(crate) lapsed_workers: Option<(Timestamp, usize)>,
     pub(crate) due_chores: Option<(Timestamp, usize)>,
+    /// Requests by name, and how many of those that wait.
+    pub(crate) request_ids: BTreeSet<RequestId>,
+    pub(crate) requests: usize,
     /// How many of the earliest due moments of each kind.
     pub(crate) next_due: usize,
     /// To be created unless they exist; ids must be known before anything refers to them.
@@ -86,6 +90,9 @@ pub(crate) struct Loaded {
     pub(crate) owned: BTreeMap<(NamespaceId, String), Vec<RowId>>,
     pub(crate) lapsed_workers: Vec<(NamespaceId, String)>,
     pub(crate) due_chores: Vec<ChoreId>,
+    /// Requests from every question, locked by this transaction, and which of them wait.
+    pub(crate) requests: Vec<Request>,
+    pub(crate) waiting_requests: Vec<RequestId>,
     /// The earliest due moments of executions that are not over, with their rows; not locked.
     pub(crate) due_rows: Vec<(Timestamp, RowId)>,
     /// The earliest due moments of workers and chores.
@@ -118,6 +125,9 @@ pub(crate) struct Changes {
     pub(crate) new_chores: Vec<(ChoreKind, Timestamp)>,
     pub(crate) chores: Vec<Chore>,
     pub(crate) dropped_chores: Vec<ChoreId>,
+    pub(crate) new_requests: Vec<NewRequest>,
+    pub(crate) requests: Vec<Request>,
+    pub(crate) dropped_requests: Vec<RequestId>,
     /// In the order they happened.
     pub(crate) events: Vec<NewEvent>,
 }

@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use everloom_core::{Key, NamespaceId, Tags, WorkerRow};
+use tokio_postgres::Row;
 
 use crate::error::Result;
-use crate::exchange::Changes;
+use crate::exchange::{Changes, Loaded, Wants};
 use crate::link::{Step, params};
 use crate::rows::tags::Labels;
 use crate::rows::{
-    chores, events, executions, keys, lanes, namespaces, past_leases, payloads, workers,
+    chores, events, executions, inbox, keys, lanes, namespaces, past_leases, payloads, workers,
 };
 use crate::sql;
 
@@ -22,6 +23,22 @@ pub(crate) struct Told {
     pub(crate) absent_workers: BTreeSet<(NamespaceId, String)>,
 }
 
+impl Told {
+    /// Notes what a load has told.
+    pub(crate) fn note(&mut self, wants: &Wants, loaded: &Loaded) {
+        for name in &wants.keys {
+            self.keys.entry(name.clone()).or_insert(None);
+        }
+        for key in &loaded.keys {
+            self.keys.insert((key.namespace, key.key.clone()), Some(key.clone()));
+        }
+        self.absent_workers.extend(wants.workers.iter().cloned());
+        for worker in &loaded.workers {
+            self.absent_workers.remove(&(worker.namespace, worker.instance.clone()));
+        }
+    }
+}
+
 /// Statements, some of which only hit rows that are still as they were read.
 #[derive(Default)]
 pub(crate) struct Flush {
@@ -31,6 +48,11 @@ pub(crate) struct Flush {
 }
 
 impl Flush {
+    /// Whether another transaction got in the way.
+    pub(crate) fn is_spoilt(&self, answers: &[Vec<Row>]) -> bool {
+        self.guards.iter().any(|(step, rows)| answers[*step].len() != *rows)
+    }
+
     fn push_guarded(&mut self, step: Step, rows: usize) {
         self.guards.push((self.steps.len(), rows));
         self.steps.push(step);
@@ -57,6 +79,15 @@ pub(crate) fn flush(changes: &Changes, told: &Told) -> Result<Flush> {
     }
     if !changes.new_chores.is_empty() {
         flush.steps.push(chores::add(&changes.new_chores)?);
+    }
+    if !changes.dropped_requests.is_empty() {
+        flush.steps.push(inbox::remove(&changes.dropped_requests));
+    }
+    if !changes.requests.is_empty() {
+        flush.steps.push(inbox::save(&changes.requests));
+    }
+    if !changes.new_requests.is_empty() {
+        flush.steps.push(inbox::add(&changes.new_requests));
     }
     if !changes.events.is_empty() {
         flush.steps.push(events::add(&changes.events)?);

@@ -47,7 +47,7 @@ const OLDEST_SERVER: i32 = 13;
 
 /// How long a transaction of ours may stand still before the server ends it: locks of a process
 /// that was stopped must not outlive it.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A connection that is made again when it was lost.
 pub(crate) struct Link {
@@ -57,6 +57,8 @@ pub(crate) struct Link {
     statements: HashMap<&'static str, Statement>,
     server_version: String,
     counters: Counters,
+    /// How long statements wait for locks, if not for the busy timeout.
+    patience: Option<Duration>,
 }
 
 /// What a connection was used for.
@@ -81,6 +83,7 @@ impl Link {
             statements: HashMap::new(),
             server_version: String::new(),
             counters: Counters::default(),
+            patience: None,
         };
         link.connect()?;
         Ok(link)
@@ -126,6 +129,21 @@ impl Link {
         let (client, version) = self.runtime.block_on(connect(&target))?;
         self.client = Some(client);
         self.server_version = version;
+        self.apply_patience()
+    }
+
+    /// From now on statements wait so long for locks.
+    pub(crate) fn be_patient(&mut self, patience: Duration) -> everloom_core::Result<()> {
+        if self.patience == Some(patience) {
+            return Ok(());
+        }
+        self.patience = Some(patience);
+        self.apply_patience()
+    }
+
+    fn apply_patience(&mut self) -> everloom_core::Result<()> {
+        let Some(patience) = self.patience else { return Ok(()) };
+        self.script(&format!("SET lock_timeout TO {}", patience.as_millis()))?;
         Ok(())
     }
 
@@ -190,13 +208,15 @@ impl Link {
     }
 }
 
-type Answer<'a> =
-    Pin<Box<dyn Future<Output = std::result::Result<Vec<Row>, tokio_postgres::Error>> + 'a>>;
-type Prepared<'a> =
-    Pin<Box<dyn Future<Output = std::result::Result<Statement, tokio_postgres::Error>> + 'a>>;
+type Later<'a, T> =
+    Pin<Box<dyn Future<Output = std::result::Result<T, tokio_postgres::Error>> + Send + 'a>>;
+pub(crate) type Answer<'a> = Later<'a, Vec<Row>>;
+pub(crate) type Prepared<'a> = Later<'a, Statement>;
 
 /// Waits for all. Each is polled first in the order given, which is when it is sent.
-async fn in_order<T>(mut futures: Vec<Pin<Box<dyn Future<Output = T> + '_>>>) -> Vec<T> {
+pub(crate) async fn in_order<T>(
+    mut futures: Vec<Pin<Box<dyn Future<Output = T> + Send + '_>>>,
+) -> Vec<T> {
     let mut done: Vec<Option<T>> = futures.iter().map(|_| None).collect();
     poll_fn(|cx| {
         let mut waiting = false;
@@ -259,7 +279,7 @@ type Connection = tokio_postgres::Connection<
 >;
 
 async fn dial(target: &Target) -> everloom_core::Result<(Client, Connection)> {
-    let tls = tls::connector(target.verify)?;
+    let tls = tls::connector(target.verify, &target.roots)?;
     let connecting = target.config.connect(tls);
     tokio::time::timeout(target.options.connect_timeout, connecting)
         .await
@@ -302,6 +322,8 @@ fn session_settings(target: &Target) -> String {
          SET enable_bitmapscan TO off;
          SET jit TO off;
          SET standard_conforming_strings TO on;
+         SET default_transaction_isolation TO 'read committed';
+         SET default_transaction_read_only TO off;
          SET client_min_messages TO warning;
          SET lock_timeout TO {};
          SET statement_timeout TO {};

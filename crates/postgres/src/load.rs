@@ -17,26 +17,28 @@ use crate::link::{Param, params};
 use crate::options::TimeSource;
 use crate::round::Round;
 use crate::rows::{
-    Columns, all, chores, executions, integer, json, keys, lanes, limit, namespaces, past_leases,
-    payloads, routes, workers,
+    Columns, all, chores, executions, inbox, integer, json, keys, lanes, limit, namespaces,
+    past_leases, payloads, routes, workers,
 };
 use crate::sql;
 
 /// How many candidates a claim over several routes takes from each beyond what it wants.
 const RESERVE: usize = 256;
 
-/// Whether to wait for locks.
+/// Whether to lock rows, and to wait for that.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Locks {
     Wait,
     Try,
+    None,
 }
 
 impl Locks {
-    fn pick(self, wait: &'static str, nowait: &'static str) -> &'static str {
+    fn pick(self, wait: &'static str, nowait: &'static str, free: &'static str) -> &'static str {
         match self {
             Self::Wait => wait,
             Self::Try => nowait,
+            Self::None => free,
         }
     }
 }
@@ -55,6 +57,7 @@ pub(crate) fn ask(
     ask_beside(round, wants);
     ask_claims(round, &wants.claims);
     ask_by_time(round, wants);
+    ask_inbox(round, wants, locks);
     ask_next_due(round, wants.next_due);
     ask_trims(round, wants);
     if wants.new_rows > 0 {
@@ -101,17 +104,22 @@ fn ask_names(
     }
     if !exclusive.is_empty() {
         let ids: Vec<i64> = exclusive.iter().map(|id| id.0).collect();
-        let sql = locks.pick(sql::lanes::LOCK, sql::lanes::LOCK_NOWAIT);
+        let sql = locks.pick(sql::lanes::LOCK, sql::lanes::LOCK_NOWAIT, sql::lanes::BY_ID);
         round.ask(sql, params![ids], |_, _| Ok(()));
     }
     let lanes: BTreeSet<_> = wants.lanes.union(&wants.new_lanes).cloned().collect();
     if !lanes.is_empty() {
-        let sql = locks.pick(sql::lanes::SHARE_BY_NAME, sql::lanes::SHARE_BY_NAME_NOWAIT);
+        let sql = locks.pick(
+            sql::lanes::SHARE_BY_NAME,
+            sql::lanes::SHARE_BY_NAME_NOWAIT,
+            sql::lanes::BY_NAME,
+        );
         round.ask(sql, named(&lanes), keep_lanes);
     }
     if !wants.lane_ids.is_empty() {
         let ids: Vec<i64> = wants.lane_ids.iter().map(|id| id.0).collect();
-        let sql = locks.pick(sql::lanes::SHARE_BY_ID, sql::lanes::SHARE_BY_ID_NOWAIT);
+        let sql =
+            locks.pick(sql::lanes::SHARE_BY_ID, sql::lanes::SHARE_BY_ID_NOWAIT, sql::lanes::BY_ID);
         round.ask(sql, params![ids], keep_lanes);
     }
     Ok(())
@@ -159,13 +167,14 @@ fn ask_rows(round: &mut Round<'_, Loaded>, wants: &Wants, locks: Locks) -> Resul
     if !wants.executions.is_empty() {
         let namespaces: Vec<i64> = wants.executions.iter().map(|(id, _)| id.0).collect();
         let uuids: Vec<Uuid> = wants.executions.iter().map(|(_, id)| id.0).collect();
-        let sql = locks.pick(sql::executions::LOCK, sql::executions::LOCK_NOWAIT);
+        let sql =
+            locks.pick(sql::executions::LOCK, sql::executions::LOCK_NOWAIT, sql::executions::FIND);
         round.ask(sql, params![namespaces, uuids], |rows, loaded| {
             keep_executions(rows, loaded).map(drop)
         });
     }
     if !wants.workers.is_empty() {
-        let sql = locks.pick(sql::workers::LOCK, sql::workers::LOCK_NOWAIT);
+        let sql = locks.pick(sql::workers::LOCK, sql::workers::LOCK_NOWAIT, sql::workers::FIND);
         round.ask(sql, named(&wants.workers), |rows, loaded| {
             loaded.workers.extend(all(rows, workers::from_row)?);
             Ok(())
@@ -173,7 +182,7 @@ fn ask_rows(round: &mut Round<'_, Loaded>, wants: &Wants, locks: Locks) -> Resul
     }
     if !wants.chores_of_kind.is_empty() {
         let kinds: Vec<String> = wants.chores_of_kind.iter().map(json).collect::<Result<_>>()?;
-        let sql = locks.pick(sql::chores::LOCK, sql::chores::LOCK_NOWAIT);
+        let sql = locks.pick(sql::chores::LOCK, sql::chores::LOCK_NOWAIT, sql::chores::FIND_ALL);
         round.ask(sql, params![kinds], |rows, loaded| {
             loaded.chores.extend(all(rows, chores::from_row)?);
             Ok(())
@@ -328,6 +337,26 @@ fn ask_by_time(round: &mut Round<'_, Loaded>, wants: &Wants) {
             let due = all(rows, chores::from_row)?;
             loaded.due_chores = due.iter().map(|chore| chore.id).collect();
             loaded.chores.extend(due);
+            Ok(())
+        });
+    }
+}
+
+fn ask_inbox(round: &mut Round<'_, Loaded>, wants: &Wants, locks: Locks) {
+    if !wants.request_ids.is_empty() {
+        let ids: Vec<i64> = wants.request_ids.iter().map(|id| id.0).collect();
+        let sql = locks.pick(sql::inbox::LOCK, sql::inbox::LOCK_NOWAIT, sql::inbox::FIND);
+        round.ask(sql, params![ids], |rows, loaded| {
+            loaded.requests.extend(all(rows, inbox::from_row)?);
+            Ok(())
+        });
+    }
+    if wants.requests > 0 {
+        let most = limit(wants.requests);
+        round.ask(sql::inbox::LOCK_WAITING, params![most], |rows, loaded| {
+            let waiting = all(rows, inbox::from_row)?;
+            loaded.waiting_requests = waiting.iter().map(|request| request.id).collect();
+            loaded.requests.extend(waiting);
             Ok(())
         });
     }

@@ -10,8 +10,10 @@ use crate::link::Link;
 pub const SCHEMA_VERSION: u32 = MIGRATIONS.len() as u32;
 
 /// Each brings the schema from the version of its index to the next.
-const MIGRATIONS: &[(&str, &str)] =
-    &[("executions", include_str!("../migrations/0001_executions.sql"))];
+const MIGRATIONS: &[(&str, &str)] = &[
+    ("executions", include_str!("../migrations/0001_executions.sql")),
+    ("inbox", include_str!("../migrations/0002_inbox.sql")),
+];
 
 /// Brings the schema to the current version, or refuses one that is too new, or old with
 /// migrating off. Several processes may do so at the same moment.
@@ -46,8 +48,14 @@ pub(crate) fn migrate(link: &mut Link) -> Result<()> {
     }
 }
 
+/// The migrations that a schema of this version lacks.
+pub(crate) fn pending(version: u32) -> Vec<String> {
+    let names = MIGRATIONS.iter().map(|(name, _)| (*name).to_owned());
+    names.skip(version as usize).collect()
+}
+
 /// 0 when there is no schema yet.
-fn version(link: &mut Link) -> Result<u32, Fault> {
+pub(crate) fn version(link: &mut Link) -> Result<u32, Fault> {
     let schema = link.target().schema.clone();
     // Asked of the catalogue's tables: `to_regclass` may answer from what the session remembers
     // of a time before another process had made them.
@@ -117,7 +125,7 @@ fn apply(link: &mut Link, schema: &str, to: u32, name: &str, text: &str) -> Resu
     Ok(())
 }
 
-fn refusal(link: &Link, fault: Fault) -> Error {
+pub(crate) fn refusal(link: &Link, fault: Fault) -> Error {
     let target = link.target();
     match &fault {
         Fault::Postgres(error) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {

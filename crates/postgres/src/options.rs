@@ -6,6 +6,8 @@ pub struct Options {
     /// How long to wait for a connection (5 seconds).
     pub connect_timeout: Duration,
     /// How long to wait for a lock of someone else before answering `unavailable` (5 seconds).
+    /// Commands that share a transaction wait half a second at most: whoever runs them may run
+    /// the one that needs the lock again, apart from the others.
     pub busy_timeout: Duration,
     /// How long a statement may take before the server gives it up (1 minute).
     pub statement_timeout: Duration,

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use everloom_core::{
     Chore, ChoreKind, Clock, Count, Cursor, Epoch, Error, EventScan, EventSlice, EventSpan,
     Execution, ExecutionId, Key, Lane, LaneId, ListScan, ListSlice, Namespace, NamespaceId,
-    PastLease, Payload, Read, Result, Route, RouteId, RouteTable, RowId, Timestamp, WorkerRow,
+    PastLease, Payload, Read, Request, RequestCounts, RequestId, Result, Route, RouteId,
+    RouteTable, RowId, Timestamp, WorkerRow,
 };
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -16,8 +17,8 @@ use crate::link::{Link, Param, Step, params};
 use crate::load;
 use crate::options::TimeSource;
 use crate::rows::{
-    all, chores, events, executions, integer, json, keys, lanes, limit, list, namespaces, only,
-    past_leases, payloads, routes, workers,
+    all, chores, events, executions, inbox, integer, json, keys, lanes, limit, list, namespaces,
+    only, past_leases, payloads, routes, workers,
 };
 use crate::sql;
 
@@ -311,6 +312,24 @@ impl Read for View<'_> {
     fn find_chore(&mut self, kind: &ChoreKind) -> Result<Option<Chore>> {
         let kind = json(kind)?;
         self.first(sql::chores::FIND, params![kind], chores::from_row)
+    }
+
+    fn requests(&mut self, most: usize) -> Result<Vec<Request>> {
+        self.all(sql::inbox::WAITING, params![limit(most)], inbox::from_row)
+    }
+
+    fn request(&mut self, id: RequestId) -> Result<Option<Request>> {
+        self.first(sql::inbox::FIND, params![vec![id.0]], inbox::from_row)
+    }
+
+    fn refused_requests(&mut self, after: Option<RequestId>, most: usize) -> Result<Vec<Request>> {
+        let after = after.map_or(i64::MIN, |id| id.0);
+        self.all(sql::inbox::REFUSED, params![after, limit(most)], inbox::from_row)
+    }
+
+    fn count_requests(&mut self) -> Result<RequestCounts> {
+        let counts = self.first(sql::inbox::COUNT, params![], inbox::counts_from_row)?;
+        Ok(counts.unwrap_or_default())
     }
 
     fn events(

@@ -5,7 +5,7 @@ use tokio_postgres::Row;
 use crate::error::Result;
 use crate::link::{Link, Param, Step};
 
-type Reader<'a, T> = Box<dyn FnOnce(&[Row], &mut T) -> Result<()> + 'a>;
+type Reader<'a, T> = Box<dyn FnOnce(&[Row], &mut T) -> Result<()> + Send + 'a>;
 
 /// Statements for one round trip, each with what reads its rows into a `T`.
 pub(crate) struct Round<'a, T> {
@@ -29,7 +29,7 @@ impl<'a, T> Round<'a, T> {
         &mut self,
         sql: &'static str,
         params: Vec<Param>,
-        read: impl FnOnce(&[Row], &mut T) -> Result<()> + 'a,
+        read: impl FnOnce(&[Row], &mut T) -> Result<()> + Send + 'a,
     ) {
         self.steps.push(Step::Prepared(sql, params));
         self.readers.push(Box::new(read));
@@ -38,7 +38,17 @@ impl<'a, T> Round<'a, T> {
     /// Sends everything and reads all answers.
     pub(crate) fn run(self, link: &mut Link, into: &mut T) -> Result<()> {
         let answers = link.run(&self.steps)?;
-        for (read, rows) in self.readers.into_iter().zip(&answers) {
+        self.read(&answers, into)
+    }
+
+    /// What is to be sent.
+    pub(crate) fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// Reads all answers.
+    pub(crate) fn read(self, answers: &[Vec<Row>], into: &mut T) -> Result<()> {
+        for (read, rows) in self.readers.into_iter().zip(answers) {
             read(rows, into)?;
         }
         Ok(())

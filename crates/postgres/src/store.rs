@@ -26,6 +26,10 @@ pub struct PgStore {
 impl PgStore {
     /// Opens the schema, creating and migrating it as the options say:
     /// `postgres://user:password@host:port/database?schema=everloom&sslmode=prefer`.
+    ///
+    /// `sslmode` means what it means to libpq: `disable`, `prefer`, `require`, `verify-ca` or
+    /// `verify-full`. Certificates are checked against `sslrootcert`, a file, or against those the
+    /// machine knows.
     pub fn open(url: &str, options: &Options) -> Result<Self> {
         let target = Arc::new(Target::parse(url, options)?);
         let mut link = Link::open(&target)?;
@@ -62,7 +66,7 @@ impl Source for PgStore {
 impl Store for PgStore {
     fn begin(&mut self) -> Result<Box<dyn Transaction + '_>> {
         let clock = self.target.options.clock;
-        self.database.link.revive()?;
+        self.database.prepare()?;
         Ok(Box::new(Batch::begin(Box::new(&mut self.database), &mut self.caches, clock)))
     }
 

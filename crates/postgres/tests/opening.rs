@@ -5,7 +5,7 @@ mod common;
 use std::path::Path;
 
 use common::{Admin, Schema, run, submit};
-use everloom_core::{Code, Store};
+use everloom_core::{Code, Source, Store};
 use everloom_postgres::{Options, PgStore, SCHEMA_VERSION};
 
 fn refused(url: &str, options: &Options) -> everloom_core::Error {
@@ -25,6 +25,25 @@ fn two_processes_may_migrate_at_once() {
     });
     let applied = Admin::new().number(&format!("SELECT count(*) FROM {}.migrations", schema.name));
     assert_eq!(applied, i64::from(SCHEMA_VERSION));
+}
+
+#[test]
+fn a_schema_of_the_first_version_is_migrated_and_keeps_its_rows() {
+    let schema = Schema::new("first");
+    let name = &schema.name;
+    let first = include_str!("../migrations/0001_executions.sql");
+    Admin::new().run(&format!(
+        "CREATE SCHEMA {name}; SET search_path TO {name}; {first};
+         CREATE TABLE migrations (version integer PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now());
+         INSERT INTO migrations (version, name) VALUES (1, 'executions');
+         INSERT INTO namespaces (name) VALUES ('kept')"
+    ));
+    let careful = Options { migrate: false, ..Options::default() };
+    assert_eq!(refused(&schema.url, &careful).code(), Code::MigrationNeeded);
+    let mut store = schema.open();
+    let mut read = store.read().unwrap();
+    assert!(read.namespace("kept").unwrap().is_some());
+    assert!(read.requests(1).unwrap().is_empty());
 }
 
 #[test]
@@ -97,6 +116,13 @@ const DUMP: &str = "
         UNION ALL
         SELECT i.tablename, 2000, '    ' || replace(i.indexdef, i.schemaname || '.', '')
         FROM pg_indexes i WHERE i.schemaname = $1
+        UNION ALL
+        SELECT c.relname, 3000, '    trigger ' || t.tgname
+        FROM pg_class c JOIN pg_trigger t ON t.tgrelid = c.oid AND NOT t.tgisinternal
+        WHERE c.relnamespace = to_regnamespace($1::text)
+        UNION ALL
+        SELECT '~', 0, 'function ' || p.proname || '(' || pg_get_function_arguments(p.oid) || ') RETURNS ' || pg_get_function_result(p.oid)
+        FROM pg_proc p WHERE p.pronamespace = to_regnamespace($1::text)
     ) AS lines";
 
 /// `UPDATE_SCHEMA=1 cargo test` rewrites the dump.

@@ -6,13 +6,14 @@
 //!
 //! Suggested reading order: `connect` and `migrate` (how a file is opened), `view` (a transaction
 //! or a snapshot: the one implementation of the contract), `ready` (how a claim finds its work),
-//! `rows` with `sql` (how rows become values).
+//! `rows` with `sql` (how rows become values), `submit` (how a caller's own transaction submits).
 
 mod backup;
 mod caches;
 mod connect;
 mod counters;
 mod error;
+mod examine;
 mod location;
 mod migrate;
 mod options;
@@ -21,11 +22,15 @@ mod ready;
 mod rows;
 mod sql;
 mod store;
+mod submit;
 mod view;
 mod write;
 
 pub use counters::Counters;
+pub use examine::examine;
 pub use location::Location;
 pub use migrate::SCHEMA_VERSION;
 pub use options::{Durability, Options};
+pub use rusqlite;
 pub use store::SqliteStore;
+pub use submit::{Submitter, submit};

@@ -4,6 +4,7 @@ use everloom_core::{Code, Error, Result};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use crate::connect::{refusal, retry_while_busy};
+use crate::error::translate;
 use crate::location::Location;
 use crate::options::Options;
 
@@ -11,7 +12,16 @@ use crate::options::Options;
 pub const SCHEMA_VERSION: u32 = MIGRATIONS.len() as u32;
 
 /// Each brings the schema from the version of its index to the next.
-const MIGRATIONS: &[&str] = &[include_str!("../migrations/0001_executions.sql")];
+const MIGRATIONS: &[(&str, &str)] = &[
+    ("executions", include_str!("../migrations/0001_executions.sql")),
+    ("inbox", include_str!("../migrations/0002_inbox.sql")),
+];
+
+/// The migrations that a schema of this version lacks.
+pub(crate) fn pending(version: u32) -> Vec<String> {
+    let names = MIGRATIONS.iter().map(|(name, _)| (*name).to_owned());
+    names.skip(version as usize).collect()
+}
 
 /// "EVLM" in the file's header.
 const APPLICATION_ID: i64 = 0x4556_4c4d;
@@ -38,6 +48,13 @@ impl Header {
     }
 }
 
+/// The version of a file's schema; refuses a file of another program.
+pub(crate) fn version_of(conn: &Connection, location: &Location) -> Result<u32> {
+    let header = Header::read(conn).map_err(|error| refusal(location, &error))?;
+    check_owner(&header, &location.name())?;
+    Ok(u32::try_from(header.version).unwrap_or(u32::MAX))
+}
+
 /// Refuses a file that is not ours, too new, or old with migrating off. Changes nothing.
 pub(crate) fn inspect(conn: &Connection, location: &Location, options: &Options) -> Result<()> {
     // In one snapshot, because another process may be creating the file.
@@ -48,7 +65,7 @@ pub(crate) fn inspect(conn: &Connection, location: &Location, options: &Options)
         Ok(header)
     })
     .map_err(|error| refusal(location, &error))?;
-    check(&header, location)?;
+    check(&header, &location.name())?;
     if header.version < i64::from(SCHEMA_VERSION) && !options.migrate {
         return Err(Error::new(
             Code::MigrationNeeded,
@@ -63,27 +80,45 @@ pub(crate) fn inspect(conn: &Connection, location: &Location, options: &Options)
     Ok(())
 }
 
-fn check(header: &Header, location: &Location) -> Result<()> {
+fn check_owner(header: &Header, name: &str) -> Result<()> {
     if header.application != APPLICATION_ID && !header.is_blank() {
         return Err(Error::new(
             Code::NotADatabase,
-            format!(
-                "{} is an SQLite database of another program; choose another file",
-                location.name()
-            ),
+            format!("{name} is an SQLite database of another program; choose another file"),
         ));
     }
+    Ok(())
+}
+
+fn check(header: &Header, name: &str) -> Result<()> {
+    check_owner(header, name)?;
     if header.version > i64::from(SCHEMA_VERSION) {
         return Err(Error::new(
             Code::SchemaTooNew,
             format!(
-                "{} has schema {} and this version only knows {SCHEMA_VERSION}; upgrade Everloom",
-                location.name(),
+                "{name} has schema {} and this version only knows {SCHEMA_VERSION}; upgrade Everloom",
                 header.version
             ),
         ));
     }
     Ok(())
+}
+
+/// Refuses a connection to anything but a database with the current schema. Changes nothing.
+pub(crate) fn check_current(conn: &Connection) -> Result<()> {
+    let name = conn.path().filter(|path| !path.is_empty()).unwrap_or("the database");
+    let header = Header::read(conn).map_err(|error| translate(&error, name))?;
+    check(&header, name)?;
+    if header.version == i64::from(SCHEMA_VERSION) {
+        return Ok(());
+    }
+    Err(Error::new(
+        Code::MigrationNeeded,
+        format!(
+            "{name} has schema {} and this version needs {SCHEMA_VERSION}; open an engine on it first",
+            header.version
+        ),
+    ))
 }
 
 /// Brings the file to the current schema. Several processes may do so at the same moment.
@@ -94,7 +129,7 @@ pub(crate) fn migrate(conn: &mut Connection, location: &Location, options: &Opti
         match step {
             Step::Done => return Ok(()),
             Step::Applied { version } => tracing::info!(version, "migrated the schema"),
-            Step::Unexpected(header) => check(&header, location)?,
+            Step::Unexpected(header) => check(&header, &location.name())?,
         }
     }
 }
@@ -115,7 +150,8 @@ fn step(conn: &mut Connection) -> rusqlite::Result<Step> {
     let tx = Transaction::new(conn, TransactionBehavior::Immediate)?;
     // Only now nobody else can change it.
     let from = version(&tx)?;
-    let Some(migration) = usize::try_from(from).ok().and_then(|from| MIGRATIONS.get(from)) else {
+    let Some((_, migration)) = usize::try_from(from).ok().and_then(|from| MIGRATIONS.get(from))
+    else {
         return match from == i64::from(SCHEMA_VERSION) {
             true => Ok(Step::Done),
             false => Ok(Step::Unexpected(Header::read(&tx)?)),

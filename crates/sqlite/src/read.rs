@@ -5,13 +5,14 @@ use std::sync::Arc;
 use everloom_core::{
     Chore, ChoreKind, Count, Cursor, Epoch, EventScan, EventSlice, EventSpan, Execution,
     ExecutionId, Key, Lane, LaneId, ListScan, ListSlice, Namespace, NamespaceId, PastLease,
-    Payload, Read, Result, RouteId, RouteTable, RowId, Timestamp, WorkerRow,
+    Payload, Read, Request, RequestCounts, RequestId, Result, RouteId, RouteTable, RowId,
+    Timestamp, WorkerRow,
 };
 
 use crate::ready;
 use crate::rows::{
-    chores, events, executions, keys, lanes, list, meta, namespaces, past_leases, payloads, routes,
-    workers,
+    chores, events, executions, inbox, keys, lanes, list, meta, namespaces, past_leases, payloads,
+    routes, workers,
 };
 use crate::view::View;
 
@@ -143,6 +144,22 @@ impl Read for View<'_> {
 
     fn find_chore(&mut self, kind: &ChoreKind) -> Result<Option<Chore>> {
         Ok(chores::find(self.conn, kind)?)
+    }
+
+    fn requests(&mut self, limit: usize) -> Result<Vec<Request>> {
+        Ok(inbox::waiting(self.conn, limit)?)
+    }
+
+    fn request(&mut self, id: RequestId) -> Result<Option<Request>> {
+        Ok(inbox::find(self.conn, id)?)
+    }
+
+    fn refused_requests(&mut self, after: Option<RequestId>, limit: usize) -> Result<Vec<Request>> {
+        Ok(inbox::refused(self.conn, after, limit)?)
+    }
+
+    fn count_requests(&mut self) -> Result<RequestCounts> {
+        Ok(inbox::counts(self.conn)?)
     }
 
     fn events(

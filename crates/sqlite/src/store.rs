@@ -2,7 +2,6 @@ use std::path::Path;
 
 use everloom_core::{BackupProgress, Read, Result, Source, Store, StoreInfo, Transaction};
 use rusqlite::Connection;
-use uuid::Uuid;
 
 use crate::backup::Writer;
 use crate::caches::Caches;
@@ -11,7 +10,7 @@ use crate::counters::{self, Counters};
 use crate::location::Location;
 use crate::migrate::SCHEMA_VERSION;
 use crate::options::Options;
-use crate::view::View;
+use crate::view::{View, new_committer};
 
 /// Rows in an SQLite database.
 pub struct SqliteStore {
@@ -31,7 +30,7 @@ impl SqliteStore {
         Ok(Self {
             writer,
             caches,
-            committer: Uuid::now_v7().as_u64_pair().1.to_le_bytes(),
+            committer: new_committer(),
             location: location.clone(),
             options: options.clone(),
         })

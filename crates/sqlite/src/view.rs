@@ -2,6 +2,7 @@
 
 use everloom_core::{Error, Result, Timestamp, Transaction};
 use rusqlite::Connection;
+use uuid::Uuid;
 
 use crate::caches::Caches;
 use crate::error::{self, Fault, ended_early};
@@ -14,6 +15,8 @@ pub(crate) struct View<'a> {
     pub(crate) caches: &'a mut Caches,
     /// Names this store among those that commit.
     committer: [u8; 8],
+    /// Whether the transaction is someone else's to end.
+    lent: bool,
     /// Whether the rows or the caches may differ from what is committed.
     dirty: bool,
 }
@@ -33,6 +36,11 @@ impl<'a> View<'a> {
         Ok(Self::begin(sql::BEGIN_WRITE, conn, caches, committer)?)
     }
 
+    /// What a transaction sees that is open on the connection and that someone else ends.
+    pub(crate) fn within(conn: &'a Connection, caches: &'a mut Caches) -> Self {
+        Self { conn, caches, committer: new_committer(), lent: true, dirty: false }
+    }
+
     fn begin(
         sql: &str,
         conn: &'a Connection,
@@ -40,7 +48,7 @@ impl<'a> View<'a> {
         committer: [u8; 8],
     ) -> error::Result<Self> {
         conn.prepare_cached(sql)?.execute([])?;
-        let view = Self { conn, caches, committer, dirty: false };
+        let view = Self { conn, caches, committer, lent: false, dirty: false };
         // Only after the begin: what it says about the rows holds until the end.
         view.caches.forget_if_changed_elsewhere(conn)?;
         Ok(view)
@@ -56,6 +64,17 @@ impl<'a> View<'a> {
         }
         self.dirty = true;
         Ok(change(self.conn, self.caches)?)
+    }
+
+    /// Counts the commit that is to follow, and notes its time.
+    pub(crate) fn stamp(&mut self, now: Timestamp) -> Result<Meta> {
+        let committer = self.committer;
+        self.change(|conn, caches| {
+            let mut next = meta::cached(conn, caches)?.clone();
+            next.advance(now, committer);
+            meta::write(conn, &next)?;
+            Ok(next)
+        })
     }
 
     /// Whether a commit that failed has happened all the same.
@@ -74,15 +93,14 @@ impl<'a> View<'a> {
     }
 }
 
+/// A name for someone who commits.
+pub(crate) fn new_committer() -> [u8; 8] {
+    Uuid::now_v7().as_u64_pair().1.to_le_bytes()
+}
+
 impl Transaction for View<'_> {
     fn commit(mut self: Box<Self>, now: Timestamp) -> Result<()> {
-        let committer = self.committer;
-        let committed = self.change(|conn, caches| {
-            let mut next = meta::cached(conn, caches)?.clone();
-            next.advance(now, committer);
-            meta::write(conn, &next)?;
-            Ok(next)
-        })?;
+        let committed = self.stamp(now)?;
         let result =
             self.conn.prepare_cached(sql::COMMIT).and_then(|mut commit| commit.execute([]));
         match result {
@@ -103,7 +121,7 @@ impl Drop for View<'_> {
         if self.dirty {
             self.caches.clear();
         }
-        if self.conn.is_autocommit() {
+        if self.lent || self.conn.is_autocommit() {
             return;
         }
         let result =

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use everloom_core::{
     Chore, ChoreId, ChoreKind, Defaults, Execution, Key, Lane, Namespace, NamespaceId, NewEvent,
-    PastLease, Payload, Result, RouteId, RowId, Timestamp, Tx, WorkerRow,
+    NewRequest, PastLease, Payload, Request, RequestId, Result, RouteId, RowId, Timestamp, Tx,
+    WorkerRow,
 };
 
 use crate::rows::{
-    chores, events, executions, keys, lanes, meta, namespaces, past_leases, payloads, routes,
-    workers,
+    chores, events, executions, inbox, keys, lanes, meta, namespaces, past_leases, payloads,
+    routes, workers,
 };
 use crate::view::View;
 
@@ -104,6 +105,18 @@ impl Tx for View<'_> {
 
     fn drop_chore(&mut self, id: ChoreId) -> Result<()> {
         self.change(|conn, _| chores::remove(conn, id))
+    }
+
+    fn add_request(&mut self, request: &NewRequest) -> Result<RequestId> {
+        self.change(|conn, _| inbox::add(conn, request))
+    }
+
+    fn save_request(&mut self, request: &Request) -> Result<()> {
+        self.change(|conn, _| inbox::save(conn, request))
+    }
+
+    fn drop_request(&mut self, id: RequestId) -> Result<()> {
+        self.change(|conn, _| inbox::remove(conn, id))
     }
 
     fn trim_events(&mut self, before: Timestamp, limit: usize) -> Result<usize> {

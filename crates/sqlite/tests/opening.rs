@@ -27,6 +27,26 @@ fn pragma(path: &Path, name: &str) -> String {
 }
 
 #[test]
+fn a_file_of_the_first_schema_is_migrated_and_keeps_its_rows() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.db");
+    let conn = Connection::open(&path).unwrap();
+    conn.execute_batch(include_str!("../migrations/0001_executions.sql")).unwrap();
+    conn.execute_batch(
+        "INSERT INTO namespaces (name) VALUES ('kept');
+         PRAGMA application_id = 0x45564c4d; PRAGMA user_version = 1;",
+    )
+    .unwrap();
+    drop(conn);
+    let careful = Options { migrate: false, ..Options::default() };
+    assert_eq!(refused(&path, &careful).code(), Code::MigrationNeeded);
+    let mut store = in_file(&path);
+    let mut read = store.read().unwrap();
+    assert!(read.namespace("kept").unwrap().is_some());
+    assert!(read.requests(1).unwrap().is_empty());
+}
+
+#[test]
 fn a_new_file_is_created_and_found_again() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.db");

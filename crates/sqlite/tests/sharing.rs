@@ -30,6 +30,8 @@ fn two_writers_on_one_file_take_turns_and_see_each_others_rows() {
                 for _ in 0..EACH {
                     commit(&mut store, |tx| queue.submit(tx));
                 }
+                // One may have been through before the other began.
+                start.wait();
                 store.changed_elsewhere().unwrap()
             })
         })

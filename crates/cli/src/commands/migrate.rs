@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use everloom::{Code, Engine};
+use everloom::{Engine, examine};
 
 /// Bring a database to the schema this version works with
 ///
@@ -17,31 +17,30 @@ pub(crate) struct Migrate {
     /// The database: a path, sqlite://…, a file: URI or postgres://…
     #[arg(long)]
     store: String,
-    /// Only say what would be done
+    /// Only list what would be done
     #[arg(long)]
     dry_run: bool,
 }
 
 impl Migrate {
     pub(crate) async fn run(self) -> Result<()> {
-        let options = || Engine::options().ticks(false);
-        match options().migrate(false).open(&self.store).await {
-            Ok(engine) => return report(&engine, "is up to date").await,
-            Err(error) if error.code() != Code::MigrationNeeded => return Err(error.into()),
-            Err(error) if self.dry_run => {
-                println!("{}\nIt would be migrated; nothing was changed.", error.message());
-                return Ok(());
+        let found = examine(&self.store).await?;
+        let (has, wants) = (found.store.schema, found.wanted_schema);
+        if self.dry_run && has < wants {
+            println!("The {} database has schema {has}. To be applied:", found.store.store);
+            for (version, name) in (has + 1..).zip(&found.pending) {
+                println!("  {version} {name}");
             }
-            Err(_) => {}
+            println!("Nothing was changed.");
+            return Ok(());
         }
-        let engine = options().open(&self.store).await?;
-        report(&engine, "was migrated").await
+        // Opening checks more than that, and refuses a schema that is too new.
+        let engine =
+            Engine::options().ticks(false).migrate(!self.dry_run).open(&self.store).await?;
+        let store = engine.about().await?.store.context("an engine has a store")?;
+        let what = if has < wants { "was migrated" } else { "is up to date" };
+        println!("The {} database {what}: schema {}.", store.store, store.schema);
+        engine.close(Duration::from_secs(5)).await;
+        Ok(())
     }
-}
-
-async fn report(engine: &Engine, what: &str) -> Result<()> {
-    let store = engine.about().await?.store.context("an engine has a store")?;
-    println!("The {} database {what}: schema {}.", store.store, store.schema);
-    engine.close(Duration::from_secs(5)).await;
-    Ok(())
 }

@@ -13,6 +13,7 @@ pub mod explain;
 pub mod fence;
 pub mod grants;
 pub mod idempotency;
+pub mod inbox;
 pub mod lanes;
 pub mod limits;
 pub mod namespaces;

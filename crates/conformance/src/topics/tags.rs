@@ -70,3 +70,11 @@ pub fn there_are_never_more_tags_than_allowed(lab: &mut Lab) {
     lab.ok(set_tags(id, [("more", Some("")), ("t0", None)]));
     assert_eq!(lab.get(id).tags.len(), 64);
 }
+
+pub fn a_tag_no_store_could_keep_is_refused(lab: &mut Lab) {
+    assert_eq!(lab.refused(submit([work().tag("a", "b\0")])).code(), Code::InvalidInput);
+    let id = lab.submit(work());
+    assert_eq!(lab.refused(set_tags(id, [("a", Some("\0"))])).code(), Code::InvalidInput);
+    lab.request(NewRequest { options: r#"{"tags":{"a":"\u0000"}}"#.into(), ..request() });
+    assert_eq!(lab.apply_inbox(), (0, 1));
+}

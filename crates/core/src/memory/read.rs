@@ -8,10 +8,11 @@ use std::sync::Arc;
 use super::Session;
 use super::tables::{Named, Place, Tables, kind_text};
 use crate::chore::{Chore, ChoreKind};
+use crate::inbox::{Request, RequestCounts};
 use crate::model::{
     ChoreId, Cursor, Edge, EdgeId, Epoch, Error, Execution, ExecutionId, Flow, FlowId, FlowRow,
-    Join, Key, Lane, LaneId, Namespace, NamespaceId, PastLease, Payload, Result, RouteId,
-    RouteTable, RowId, State, Timestamp, WorkerRow,
+    Join, Key, Lane, LaneId, Namespace, NamespaceId, PastLease, Payload, RequestId, Result,
+    RouteId, RouteTable, RowId, State, Timestamp, WorkerRow,
 };
 use crate::store::{
     Count, EventScan, EventSlice, EventSpan, FlowScan, FlowSlice, ListScan, ListSlice, MemberCount,
@@ -199,6 +200,29 @@ impl Read for Session<'_> {
         let next = self.tables.index.chore_kinds.range(&from..).next();
         let found = next.filter(|(text, _)| *text == from.0);
         Ok(found.map(|(_, id)| Chore::clone(&self.tables.chores[id])))
+    }
+
+    fn requests(&mut self, limit: usize) -> Result<Vec<Request>> {
+        let waiting = self.tables.index.waiting_requests.iter().take(limit);
+        Ok(waiting.map(|id| Request::clone(&self.tables.inbox[id])).collect())
+    }
+
+    fn request(&mut self, id: RequestId) -> Result<Option<Request>> {
+        Ok(self.tables.inbox.get(&id).map(|request| Request::clone(request)))
+    }
+
+    fn refused_requests(&mut self, after: Option<RequestId>, limit: usize) -> Result<Vec<Request>> {
+        let from = after.map_or(Unbounded, Excluded);
+        let refused = self.tables.index.refused_requests.range((from, Unbounded)).take(limit);
+        Ok(refused.map(|id| Request::clone(&self.tables.inbox[id])).collect())
+    }
+
+    fn count_requests(&mut self) -> Result<RequestCounts> {
+        let index = &self.tables.index;
+        Ok(RequestCounts {
+            waiting: index.waiting_requests.len() as u64,
+            refused: index.refused_requests.len() as u64,
+        })
     }
 
     fn events(

@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use crate::chore::{Chore, ChoreKind};
 use crate::event::NewEvent;
+use crate::inbox::Request;
 use crate::model::{
     ChoreId, Cursor, Edge, EdgeId, Epoch, Execution, ExecutionId, Flow, FlowId, FlowRow, Join, Key,
-    Lane, LaneId, Namespace, NamespaceId, PastLease, Payload, Route, RouteId, RouteTable, RowId,
-    Timestamp, WorkerRow,
+    Lane, LaneId, Namespace, NamespaceId, PastLease, Payload, RequestId, Route, RouteId,
+    RouteTable, RowId, Timestamp, WorkerRow,
 };
 
 /// Everything the store holds.
@@ -35,6 +36,7 @@ pub(super) struct Tables {
     pub(super) flows: BTreeMap<FlowRow, Box<Flow>>,
     pub(super) edges: BTreeMap<EdgePlace, Box<Edge>>,
     pub(super) joins: BTreeMap<RowId, Box<Join>>,
+    pub(super) inbox: BTreeMap<RequestId, Box<Request>>,
     pub(super) index: Indexes,
     route_tables: BTreeMap<NamespaceId, Arc<RouteTable>>,
 }
@@ -56,6 +58,7 @@ pub(super) struct Sequences {
     pub(super) cursor: i64,
     pub(super) chore: i64,
     pub(super) flow: i64,
+    pub(super) request: i64,
 }
 
 /// What lies beside an execution from its beginning.
@@ -83,6 +86,7 @@ pub(super) enum Change {
     Flow(FlowRow, Option<Box<Flow>>),
     Edge(EdgePlace, Option<Box<Edge>>),
     Join(RowId, Option<Box<Join>>),
+    Request(RequestId, Option<Box<Request>>),
 }
 
 impl Tables {
@@ -141,6 +145,10 @@ impl Tables {
                 Change::Edge(place, replace(&mut self.edges, place, new, relink))
             }
             Change::Join(row, new) => Change::Join(row, put(&mut self.joins, row, new)),
+            Change::Request(id, new) => {
+                let relink = |old: Option<&_>, new: Option<&_>| index.request(old, new);
+                Change::Request(id, replace(&mut self.inbox, id, new, relink))
+            }
         }
     }
 
@@ -218,6 +226,8 @@ pub(super) struct Indexes {
     pub(super) children: BTreeSet<(RowId, RowId)>,
     pub(super) edges_into: BTreeSet<EdgePlace>,
     pub(super) edge_ids: BTreeMap<(FlowRow, EdgeId), EdgePlace>,
+    pub(super) waiting_requests: BTreeSet<RequestId>,
+    pub(super) refused_requests: BTreeSet<RequestId>,
 }
 
 /// Where a claimable execution stands: the least goes first.
@@ -282,6 +292,13 @@ impl Indexes {
         shift(&mut self.chore_due, old.map(due), new.map(due));
         let kind = |row: &Chore| (kind_text(&row.kind), row.id);
         shift(&mut self.chore_kinds, old.map(kind), new.map(kind));
+    }
+
+    fn request(&mut self, old: Option<&Request>, new: Option<&Request>) {
+        let waits = |row: &Request| row.refusal.is_none().then_some(row.id);
+        shift(&mut self.waiting_requests, old.and_then(waits), new.and_then(waits));
+        let refused = |row: &Request| row.refusal.is_some().then_some(row.id);
+        shift(&mut self.refused_requests, old.and_then(refused), new.and_then(refused));
     }
 }
 

@@ -7,10 +7,11 @@ use super::read::missing;
 use super::tables::{Change, Input};
 use crate::chore::{Chore, ChoreKind};
 use crate::event::NewEvent;
+use crate::inbox::{NewRequest, Request};
 use crate::model::{
     ChoreId, Cursor, Defaults, Edge, Epoch, Error, Execution, Flow, FlowRow, Join, Key, Lane,
-    LaneId, LaneMode, Namespace, NamespaceId, PastLease, Payload, Result, Route, RouteId, RowId,
-    Timestamp, WorkerRow,
+    LaneId, LaneMode, Namespace, NamespaceId, PastLease, Payload, RequestId, Result, Route,
+    RouteId, RowId, Timestamp, WorkerRow,
 };
 use crate::store::{Read, Tx};
 
@@ -277,6 +278,28 @@ impl Tx for Session<'_> {
 
     fn drop_chore(&mut self, id: ChoreId) -> Result<()> {
         self.write(Change::Chore(id, None));
+        Ok(())
+    }
+
+    fn add_request(&mut self, request: &NewRequest) -> Result<RequestId> {
+        let id = RequestId(next(&mut self.tables.sequences.request));
+        let request = Request { id, new: request.clone(), refusal: None };
+        self.write(Change::Request(id, Some(Box::new(request))));
+        Ok(id)
+    }
+
+    fn save_request(&mut self, request: &Request) -> Result<()> {
+        let id = request.id;
+        let Some(saved) = self.tables.inbox.get(&id) else {
+            return Err(missing("request", id.0));
+        };
+        let request = Request { new: saved.new.clone(), ..request.clone() };
+        self.write(Change::Request(id, Some(Box::new(request))));
+        Ok(())
+    }
+
+    fn drop_request(&mut self, id: RequestId) -> Result<()> {
+        self.write(Change::Request(id, None));
         Ok(())
     }
 

@@ -111,6 +111,10 @@ impl Check {
         self.name(field, key);
         if let Some(value) = value {
             self.bytes(field, value.len(), Limits::TAG_VALUE);
+            // No text of PostgreSQL has one.
+            self.that(!value.contains('\0'), field, || {
+                "must not contain the character U+0000".into()
+            });
         }
     }
 

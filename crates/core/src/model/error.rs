@@ -42,6 +42,11 @@ macro_rules! codes {
                 match self { $(Self::$name => $text,)* }
             }
 
+            /// The code of that text.
+            pub fn parse(text: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|code| code.as_str() == text)
+            }
+
             /// How to treat it.
             pub const fn class(self) -> Class {
                 match self { $(Self::$name => Class::$class,)* }
@@ -119,10 +124,7 @@ impl Serialize for Code {
 impl<'de> Deserialize<'de> for Code {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
-        Self::ALL
-            .iter()
-            .copied()
-            .find(|code| code.as_str() == text)
+        Self::parse(&text)
             .ok_or_else(|| serde::de::Error::custom(format!("unknown error code `{text}`")))
     }
 }
@@ -177,6 +179,9 @@ pub enum Again {
     Miss,
     /// Another transaction got in the way; nothing was written.
     Conflict,
+    /// Someone holds a lock and does not let go; nothing was written. Those who do not need the
+    /// lock should not have to wait with those who do.
+    Locked,
 }
 
 impl Error {
@@ -233,6 +238,13 @@ impl Error {
     pub fn conflict(message: impl Into<String>) -> Self {
         let mut error = Self::new(Code::Unavailable, message);
         error.0.again = Some(Again::Conflict);
+        error
+    }
+
+    /// For stores: someone else holds a lock and has not let go of it for a while.
+    pub fn locked(message: impl Into<String>) -> Self {
+        let mut error = Self::new(Code::Unavailable, message);
+        error.0.again = Some(Again::Locked);
         error
     }
 

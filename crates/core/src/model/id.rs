@@ -88,6 +88,8 @@ row_ids! {
     ChoreId,
     /// A flow's row.
     FlowRow,
+    /// A request's row in the inbox.
+    RequestId,
 }
 
 /// The fence: raised by every change of ownership of an execution.

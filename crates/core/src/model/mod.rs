@@ -26,7 +26,7 @@ pub use flow::{
 };
 pub use id::{
     ChoreId, Cursor, DEFAULT_NAME, EdgeId, Epoch, ExecutionId, FlowId, FlowRow, LaneId, LeaseToken,
-    NamespaceId, RouteId, RowId, Secret,
+    NamespaceId, RequestId, RouteId, RowId, Secret,
 };
 pub(crate) use id::{default_name, derived};
 pub use limits::{Limits, Settings};

@@ -72,9 +72,7 @@ async fn the_store_is_closed_when_closing_comes_back() {
 #[tokio::test]
 async fn dropping_the_last_handle_stops_everything() {
     let bench = Bench::start(Options::default());
-    bench
-        .driver
-        .start_clock(|| Act::Where, |_| crate::clock::Ticked { more: false, next_due: None });
+    bench.driver.start_clock(|| Act::Where, |_| crate::clock::Ticked::default());
     bench.driver.apply(put("one")).await.unwrap();
     let other = bench.driver.clone();
     drop(bench.driver);

@@ -27,7 +27,7 @@ async fn a_change_of_another_process_wakes_everyone() {
         ticks.send(()).unwrap();
         Act::Where
     };
-    bench.driver.start_clock(tick, |_| Ticked { more: false, next_due: None });
+    bench.driver.start_clock(tick, |_| Ticked::default());
     soon(ticked.recv()).await.unwrap();
 
     bench.probe.foreign.store(true, Ordering::Relaxed);
@@ -71,7 +71,7 @@ async fn the_clock_runs_the_tick_when_something_is_due() {
         ticks.send(everloom_core::Clock::now(&clock).as_millis()).unwrap();
         Act::Where
     };
-    let slice = |_| Ticked { more: false, next_due: Some(Timestamp::from_millis(5_000)) };
+    let slice = |_| Ticked { next_due: Some(Timestamp::from_millis(5_000)), ..Ticked::default() };
     bench.driver.start_clock(tick, slice);
     assert_eq!(soon(ticked.recv()).await, Some(1_000));
     bench.clock.set(Timestamp::from_millis(4_999));

@@ -1,5 +1,7 @@
 //! What the tests of the engine share.
 
+use std::fs::{File, OpenOptions};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -44,6 +46,26 @@ pub(crate) fn postgres_url() -> String {
         .expect("EVERLOOM_TEST_POSTGRES names a server: run this with scripts/with-postgres");
     let number = SCHEMAS.fetch_add(1, Ordering::Relaxed);
     format!("{server}?schema=engine_{}_{number}", std::process::id())
+}
+
+/// What a process was told, written down after it was told: it survives the process.
+pub(crate) struct Ledger(File);
+
+impl Ledger {
+    pub(crate) fn open(path: &str) -> Self {
+        Self(OpenOptions::new().create(true).append(true).open(path).unwrap())
+    }
+
+    pub(crate) fn note(&mut self, what: &str, name: &str) {
+        // One write of a short line: a kill leaves it out or leaves it whole.
+        self.0.write_all(format!("{what} {name}\n").as_bytes()).unwrap();
+    }
+
+    pub(crate) fn read(path: &Path, what: &str) -> Vec<String> {
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        let lines = text.lines().filter_map(|line| line.split_once(' '));
+        lines.filter(|(noted, _)| *noted == what).map(|(_, name)| name.to_owned()).collect()
+    }
 }
 
 /// Starts this test program again to act as another process: see `acts_as_another_process`.

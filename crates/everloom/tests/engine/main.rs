@@ -2,6 +2,8 @@
 
 mod claims;
 mod common;
+mod outages;
 mod postgres;
 mod processes;
 mod storage;
+mod transactions;

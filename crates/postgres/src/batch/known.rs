@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use everloom_core::{
     Chore, ChoreId, ChoreKind, Epoch, Execution, ExecutionId, Key, Lane, LaneId, Namespace,
-    NamespaceId, PastLease, Payload, RouteId, RouteTable, RowId, Timestamp, WorkerRow,
+    NamespaceId, PastLease, Payload, Request, RequestId, RouteId, RouteTable, RowId, Timestamp,
+    WorkerRow,
 };
 
 use super::caches::Caches;
@@ -45,6 +46,9 @@ pub(super) struct Known {
     pub(super) retired: Option<Vec<RowId>>,
     pub(super) lapsed_workers: Option<Vec<Named>>,
     pub(super) due_chores: Option<Vec<ChoreId>>,
+    pub(super) requests: BTreeMap<RequestId, Option<Request>>,
+    /// What waits in the inbox, and how much of it was asked for.
+    pub(super) waiting_requests: Option<(Vec<RequestId>, usize)>,
     pub(super) due_moments: Option<DueMoments>,
     pub(super) trimmed_events: Option<usize>,
     pub(super) trimmed_keys: Option<usize>,
@@ -131,6 +135,8 @@ impl Known {
         self.inputs.append(&mut loaded.inputs);
         merge(&mut self.results, take(&mut wants.results), take(&mut loaded.results));
         merge(&mut self.past_leases, take(&mut wants.past_leases), take(&mut loaded.past_leases));
+        let requests = take(&mut loaded.requests).into_iter().map(|row| (row.id, row));
+        merge(&mut self.requests, take(&mut wants.request_ids), requests);
         for kind in take(&mut wants.chores_of_kind) {
             let found = loaded.chores.iter().find(|chore| chore.kind == kind);
             self.chore_kinds.push((kind, found.map(|chore| chore.id)));
@@ -161,6 +167,9 @@ impl Known {
         }
         if wants.due_chores.is_some() {
             self.due_chores = Some(loaded.due_chores);
+        }
+        if wants.requests > 0 {
+            self.waiting_requests = Some((loaded.waiting_requests, wants.requests));
         }
         if wants.trim_events.is_some() {
             self.trimmed_events = Some(loaded.trimmed_events);

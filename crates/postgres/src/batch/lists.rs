@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use everloom_core::{
-    Error, Execution, LaneId, NamespaceId, Result, RouteId, RowId, Timestamp, WorkerRow,
+    Error, Execution, LaneId, NamespaceId, Request, Result, RouteId, RowId, Timestamp, WorkerRow,
 };
 
 use super::{Batch, is_placeholder};
@@ -103,6 +103,23 @@ impl Batch<'_> {
             *wanted = others + limit.max(*wanted);
         }
         owned
+    }
+
+    pub(super) fn list_requests(&mut self, limit: usize) -> Vec<Request> {
+        let round = &self.round.requests;
+        let (mut waiting, mut is_all) = (Vec::new(), false);
+        if let Some((ids, asked)) = &self.known.waiting_requests {
+            let untouched = ids.iter().filter(|id| !round.contains_key(id));
+            let rows = untouched.filter_map(|id| self.known.requests.get(id)?.clone());
+            waiting.extend(rows.take(limit));
+            is_all = ids.len() < *asked;
+        }
+        if waiting.len() < limit && !is_all {
+            let taken = round.len();
+            let wants = self.ask();
+            wants.requests = wants.requests.max(taken + limit);
+        }
+        waiting
     }
 
     pub(super) fn number_owned(&mut self, lane: LaneId) -> u32 {

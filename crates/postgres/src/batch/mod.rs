@@ -15,6 +15,7 @@
 //! Every load is followed by another round with the time it brought along, so the round that is
 //! committed always runs with a `now` from after the last lock.
 
+mod apart;
 mod caches;
 mod known;
 mod lists;
@@ -28,6 +29,7 @@ use everloom_core::{Clock, Error, Read, Result, Timestamp, Transaction};
 
 use crate::exchange::{Changes, Loaded, Wants};
 use crate::options::TimeSource;
+pub(crate) use apart::{Apart, Next};
 pub(crate) use caches::Caches;
 use known::Known;
 use round::Round;

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use everloom_core::{
     Chore, ChoreKind, Clock, Count, Cursor, Epoch, Error, EventScan, EventSlice, EventSpan,
     Execution, ExecutionId, Key, Lane, LaneId, ListScan, ListSlice, Namespace, NamespaceId,
-    PastLease, Payload, Read, Result, RouteId, RouteTable, RowId, Timestamp, WorkerRow,
+    PastLease, Payload, Read, Request, RequestCounts, RequestId, Result, RouteId, RouteTable,
+    RowId, Timestamp, WorkerRow,
 };
 
 use super::known::{Input, Named};
@@ -284,6 +285,26 @@ impl Read for Batch<'_> {
             wanted.push(kind.clone());
         }
         Ok(None)
+    }
+
+    fn requests(&mut self, limit: usize) -> Result<Vec<Request>> {
+        Ok(self.list_requests(limit))
+    }
+
+    fn request(&mut self, id: RequestId) -> Result<Option<Request>> {
+        if let Some(seen) = seen(&self.round.requests, &self.known.requests, &id) {
+            return Ok(seen.clone());
+        }
+        self.ask().request_ids.insert(id);
+        Ok(None)
+    }
+
+    fn refused_requests(&mut self, after: Option<RequestId>, limit: usize) -> Result<Vec<Request>> {
+        self.rows.direct().refused_requests(after, limit)
+    }
+
+    fn count_requests(&mut self) -> Result<RequestCounts> {
+        self.rows.direct().count_requests()
     }
 
     fn events(

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use everloom_core::{
     Chore, ChoreId, Epoch, Execution, ExecutionId, Key, Lane, LaneId, Namespace, NamespaceId,
-    NewEvent, PastLease, Payload, RouteTable, RowId, WorkerRow,
+    NewEvent, PastLease, Payload, Request, RequestId, RouteTable, RowId, WorkerRow,
 };
 
 use super::is_placeholder;
@@ -37,6 +37,8 @@ pub(super) struct Round {
     pub(super) workers: BTreeMap<Named, Option<WorkerRow>>,
     /// New ones have placeholders.
     pub(super) chores: BTreeMap<ChoreId, Option<Chore>>,
+    /// New ones have placeholders.
+    pub(super) requests: BTreeMap<RequestId, Option<Request>>,
     pub(super) events: Vec<NewEvent>,
     /// How many rows at the head of each pool were written.
     pub(super) pool_heads: RefCell<BTreeMap<usize, usize>>,
@@ -78,6 +80,15 @@ impl Round {
                 (true, None) => {}
                 (false, Some(chore)) => changes.chores.push(chore),
                 (false, None) => changes.dropped_chores.push(id),
+            }
+        }
+        // Placeholders fall, and requests are kept in the order they came in.
+        for (id, request) in self.requests.into_iter().rev() {
+            match (is_placeholder(id.0), request) {
+                (true, Some(request)) => changes.new_requests.push(request.new),
+                (true, None) => {}
+                (false, Some(request)) => changes.requests.push(request),
+                (false, None) => changes.dropped_requests.push(id),
             }
         }
         changes

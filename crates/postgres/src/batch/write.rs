@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use everloom_core::{
     Chore, ChoreId, ChoreKind, Defaults, Error, Execution, Key, Lane, LaneId, LaneMode, Namespace,
-    NamespaceId, NewEvent, PastLease, Payload, Read, Result, Route, RouteId, RouteTable, RowId,
-    Timestamp, Tx, WorkerRow,
+    NamespaceId, NewEvent, NewRequest, PastLease, Payload, Read, Request, RequestId, Result, Route,
+    RouteId, RouteTable, RowId, Timestamp, Tx, WorkerRow,
 };
 
 use super::read::missing;
@@ -225,6 +225,26 @@ impl Tx for Batch<'_> {
 
     fn drop_chore(&mut self, id: ChoreId) -> Result<()> {
         self.overlay().chores.insert(id, None);
+        Ok(())
+    }
+
+    fn add_request(&mut self, request: &NewRequest) -> Result<RequestId> {
+        let id = RequestId(self.round.new_placeholder());
+        let request = Request { id, new: request.clone(), refusal: None };
+        self.overlay().requests.insert(id, Some(request));
+        Ok(id)
+    }
+
+    fn save_request(&mut self, request: &Request) -> Result<()> {
+        if self.request(request.id)?.is_none() {
+            return Err(missing("request", request.id.0));
+        }
+        self.overlay().requests.insert(request.id, Some(request.clone()));
+        Ok(())
+    }
+
+    fn drop_request(&mut self, id: RequestId) -> Result<()> {
+        self.overlay().requests.insert(id, None);
         Ok(())
     }
 

@@ -12,6 +12,7 @@ pub(crate) const LOCK_DUE: &str =
 
 pub(crate) const FIND: &str = select!(" WHERE kind = $1");
 
+pub(crate) const FIND_ALL: &str = select!(" WHERE kind = ANY ($1)");
 pub(crate) const LOCK: &str = select!(" WHERE kind = ANY ($1) ORDER BY id FOR UPDATE");
 pub(crate) const LOCK_NOWAIT: &str =
     select!(" WHERE kind = ANY ($1) ORDER BY id FOR UPDATE NOWAIT");

@@ -39,6 +39,12 @@ pub(crate) const FORGET_OLD_COMMITTERS: &str = "
     DELETE FROM committers
     WHERE at < (extract(epoch FROM clock_timestamp()) * 1000)::bigint - 604800000";
 
+/// Told at the commit.
+pub(crate) const NOTIFY: &str = "SELECT pg_notify($1, $2)";
+
+/// Until the end of the transaction.
+pub(crate) const SET_SEARCH_PATH: &str = "SELECT set_config('search_path', $1, true)";
+
 pub(crate) const NEXT_DUE: &str = "
     SELECT min(due_at) FROM (
         SELECT min(due_at) AS due_at

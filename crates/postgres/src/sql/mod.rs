@@ -7,6 +7,8 @@
 pub(crate) mod chores;
 pub(crate) mod events;
 pub(crate) mod executions;
+pub(crate) mod health;
+pub(crate) mod inbox;
 pub(crate) mod keys;
 pub(crate) mod lanes;
 pub(crate) mod meta;

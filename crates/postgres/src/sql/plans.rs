@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{chores, events, executions, keys, lanes, meta, past_leases, payloads, workers};
+use super::{chores, events, executions, inbox, keys, lanes, meta, past_leases, payloads, workers};
 use crate::link::Link;
 use crate::migrate;
 use crate::options::Options;
@@ -59,6 +59,9 @@ fn hot_statements_use_their_indexes() {
         (workers::LOCK, "workers_pkey"),
         (workers::LOCK_LAPSED, "workers_by_due"),
         (chores::LOCK_DUE, "chores_by_due"),
+        (inbox::LOCK_WAITING, "inbox_waiting"),
+        (inbox::REFUSED, "inbox_refused"),
+        (inbox::SAVE, "inbox_pkey"),
         (events::AFTER, "events_by_cursor"),
         (events::OF_EXECUTION, "events_of_execution"),
         (events::TRIM, "events_by_cursor"),

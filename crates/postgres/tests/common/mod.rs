@@ -47,9 +47,14 @@ pub(crate) struct Admin {
 
 impl Admin {
     pub(crate) fn new() -> Self {
+        Self::at(&server())
+    }
+
+    /// In a database of another server.
+    pub(crate) fn at(url: &str) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let (client, connection) = runtime
-            .block_on(tokio_postgres::connect(&server(), tokio_postgres::NoTls))
+            .block_on(tokio_postgres::connect(url, tokio_postgres::NoTls))
             .expect("the server lets us in");
         runtime.spawn(connection);
         Self { runtime, client }
@@ -67,6 +72,18 @@ impl Admin {
     /// The only text a statement about a name returns.
     pub(crate) fn text(&self, sql: &str, name: &str) -> String {
         self.runtime.block_on(self.client.query_one(sql, &[&name])).expect("a row").get(0)
+    }
+
+    /// Writes a file of the server, as the server's user and for nobody else to read.
+    pub(crate) fn write_file(&self, name: &str, text: &str) {
+        self.run(&format!(
+            "DO $do$ BEGIN
+                 EXECUTE format(
+                     'COPY (SELECT unnest(string_to_array(%L, chr(10)))) TO PROGRAM %L',
+                     $text${text}$text$,
+                     'umask 077 && cat >' || current_setting('data_directory') || '/{name}');
+             END $do$"
+        ));
     }
 
     /// Ends the connections of a schema's stores; says how many there were.
@@ -99,7 +116,17 @@ pub(crate) fn run_all<C: Command>(
         .collect();
     let mut jobs: Vec<&mut dyn Job> = calls.iter_mut().map(|call| call as &mut dyn Job).collect();
     run_batch(store, &mut jobs, &Settings::default(), &System);
+    // As the engine does it, which does not leave a caller alone with a slow neighbour.
+    while calls.iter().any(is_locked_out) {
+        let locked_out = calls.iter_mut().filter(|call| is_locked_out(call));
+        let mut jobs: Vec<&mut dyn Job> = locked_out.map(|call| call as &mut dyn Job).collect();
+        run_batch(store, &mut jobs, &Settings::default(), &System);
+    }
     calls.into_iter().map(Call::into_answer).collect()
+}
+
+fn is_locked_out<C: Command>(call: &Call<C>) -> bool {
+    call.refusal().is_some_and(|error| error.again() == Some(Again::Locked))
 }
 
 /// Runs one command.

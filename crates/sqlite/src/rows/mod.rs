@@ -3,6 +3,7 @@
 pub(crate) mod chores;
 pub(crate) mod events;
 pub(crate) mod executions;
+pub(crate) mod inbox;
 pub(crate) mod keys;
 pub(crate) mod lanes;
 pub(crate) mod list;

@@ -3,6 +3,7 @@
 pub(crate) mod chores;
 pub(crate) mod events;
 pub(crate) mod executions;
+pub(crate) mod inbox;
 pub(crate) mod keys;
 pub(crate) mod lanes;
 pub(crate) mod meta;
@@ -17,6 +18,12 @@ pub(crate) const BEGIN_READ: &str = "BEGIN";
 pub(crate) const BEGIN_WRITE: &str = "BEGIN IMMEDIATE";
 pub(crate) const COMMIT: &str = "COMMIT";
 pub(crate) const ROLLBACK: &str = "ROLLBACK";
+
+/// Within a transaction of someone else.
+pub(crate) const SAVEPOINT: &str = "SAVEPOINT everloom_submit";
+pub(crate) const RELEASE: &str = "RELEASE everloom_submit";
+pub(crate) const ROLLBACK_TO_SAVEPOINT: &str =
+    "ROLLBACK TO everloom_submit; RELEASE everloom_submit";
 
 /// Changes when another connection has committed.
 pub(crate) const DATA_VERSION: &str = "PRAGMA data_version";

@@ -217,6 +217,14 @@ fn load_lists(tx: &mut dyn Transaction, wants: &Wants, loaded: &mut Loaded) -> R
         loaded.due_chores = chores.iter().map(|chore| chore.id).collect();
         loaded.chores.extend(chores);
     }
+    for id in &wants.request_ids {
+        loaded.requests.extend(tx.request(*id)?);
+    }
+    if wants.requests > 0 {
+        let waiting = tx.requests(wants.requests)?;
+        loaded.waiting_requests = waiting.iter().map(|request| request.id).collect();
+        loaded.requests.extend(waiting);
+    }
     let moment = |execution: Execution| Some((execution.due_at()?, execution.row));
     let due = tx.due(Timestamp::MAX, wants.next_due)?;
     loaded.due_rows = due.into_iter().filter_map(moment).collect();
@@ -285,6 +293,15 @@ fn write_others(tx: &mut dyn Tx, changes: &Changes) -> Result<()> {
     }
     for id in &changes.dropped_chores {
         tx.drop_chore(*id)?;
+    }
+    for id in &changes.dropped_requests {
+        tx.drop_request(*id)?;
+    }
+    for request in &changes.requests {
+        tx.save_request(request)?;
+    }
+    for request in &changes.new_requests {
+        tx.add_request(request)?;
     }
     for event in &changes.events {
         tx.add_event(event)?;

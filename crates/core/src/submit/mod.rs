@@ -1,22 +1,25 @@
 //! Submitting work: all of a batch or nothing, landing directly in its state.
 
+mod new_execution;
+
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use crate::command::{Command, Context};
 use crate::event::{EventKind, log};
 use crate::lane;
 use crate::model::{
     Blocked, Check, Code, Epoch, Error, Execution, ExecutionId, FlowTerms, Key, KeyOf, Lane,
-    LaneMode, Limits, Member, Namespace, NamespaceId, Payload, Policy, Ready, Result, RouteId,
-    RowId, State, Status, Tags, Timestamp, default_name, option_duration_ms,
+    LaneMode, Limits, Member, Namespace, NamespaceId, Policy, Ready, Result, RouteId, RowId, State,
+    Status, Timestamp, default_name,
 };
 use crate::namespace;
 use crate::store::{Read, Tx};
+use new_execution::sorted;
+
+pub use new_execution::NewExecution;
 
 /// Submits executions, all of them or none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -27,214 +30,6 @@ pub struct Submit {
     pub namespace: String,
     /// What to submit, 1 to 1000.
     pub executions: Vec<NewExecution>,
-}
-
-/// One execution to submit.
-///
-/// ```
-/// # use everloom_core::{NewExecution, Payload};
-/// # use std::time::Duration;
-/// let mail = NewExecution::new("send_mail")
-///     .input(Payload::bytes("hello"))
-///     .lane("mail")
-///     .priority(2000)
-///     .key("order-17")
-///     .delay(Duration::from_secs(60));
-/// ```
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct NewExecution {
-    /// Which handler does it.
-    pub kind: String,
-    /// What the handler gets.
-    #[serde(default, skip_serializing_if = "Payload::is_empty")]
-    pub input: Payload,
-    /// Its id, unique in the namespace; minted when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub id: Option<ExecutionId>,
-    /// Submitting again under the same key gives the first execution instead of a second.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub key: Option<String>,
-    /// The queue; created by use.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lane: Option<String>,
-    /// 0 to 9000, higher first.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub priority: Option<i32>,
-    /// What a worker must have to get it.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub capabilities: Vec<String>,
-    /// Not before this time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub start_at: Option<Timestamp>,
-    /// Not before this long from now; instead of `start_at`.
-    #[serde(rename = "delay_ms", with = "option_duration_ms")]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub delay: Option<Duration>,
-    /// When it expires if it has not ended; wins over the policy's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub deadline_at: Option<Timestamp>,
-    /// Whether to keep it from workers until it is unheld.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub hold: bool,
-    /// Labels.
-    #[serde(default, skip_serializing_if = "Tags::is_empty")]
-    pub tags: Tags,
-    /// How it is treated; lane and namespace fill what is absent.
-    #[serde(default, skip_serializing_if = "Policy::is_empty")]
-    pub policy: Policy,
-    /// Who submits it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub created_by: Option<String>,
-}
-
-impl NewExecution {
-    /// An execution for the handler of that name.
-    pub fn new(kind: impl Into<String>) -> Self {
-        Self { kind: kind.into(), ..Self::default() }
-    }
-
-    /// Sets what the handler gets.
-    #[must_use]
-    pub fn input(mut self, input: Payload) -> Self {
-        self.input = input;
-        self
-    }
-
-    /// Sets the id.
-    #[must_use]
-    pub fn id(mut self, id: ExecutionId) -> Self {
-        self.id = Some(id);
-        self
-    }
-
-    /// Sets the idempotency key.
-    #[must_use]
-    pub fn key(mut self, key: impl Into<String>) -> Self {
-        self.key = Some(key.into());
-        self
-    }
-
-    /// Sets the queue.
-    #[must_use]
-    pub fn lane(mut self, lane: impl Into<String>) -> Self {
-        self.lane = Some(lane.into());
-        self
-    }
-
-    /// Sets the priority.
-    #[must_use]
-    pub fn priority(mut self, priority: i32) -> Self {
-        self.priority = Some(priority);
-        self
-    }
-
-    /// Demands something of the worker.
-    #[must_use]
-    pub fn capability(mut self, token: impl Into<String>) -> Self {
-        self.capabilities.push(token.into());
-        self
-    }
-
-    /// Starts it no earlier than that.
-    #[must_use]
-    pub fn start_at(mut self, at: Timestamp) -> Self {
-        self.start_at = Some(at);
-        self
-    }
-
-    /// Starts it no earlier than this long from now.
-    #[must_use]
-    pub fn delay(mut self, delay: Duration) -> Self {
-        self.delay = Some(delay);
-        self
-    }
-
-    /// Expires it then.
-    #[must_use]
-    pub fn deadline_at(mut self, at: Timestamp) -> Self {
-        self.deadline_at = Some(at);
-        self
-    }
-
-    /// Keeps it from workers until it is unheld.
-    #[must_use]
-    pub fn hold(mut self) -> Self {
-        self.hold = true;
-        self
-    }
-
-    /// Adds a label.
-    #[must_use]
-    pub fn tag(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
-        self.tags.insert(key.into(), value.into());
-        self
-    }
-
-    /// Sets how it is treated.
-    #[must_use]
-    pub fn policy(mut self, policy: Policy) -> Self {
-        self.policy = policy;
-        self
-    }
-
-    /// Says who submits it.
-    #[must_use]
-    pub fn created_by(mut self, creator: impl Into<String>) -> Self {
-        self.created_by = Some(creator.into());
-        self
-    }
-
-    pub(crate) fn check(&self, check: &mut Check, limits: &Limits) {
-        check.name("kind", &self.kind);
-        check.payload("input", &self.input, limits);
-        if let Some(key) = &self.key {
-            check.key("key", key);
-        }
-        if let Some(lane) = &self.lane {
-            check.name("lane", lane);
-        }
-        if let Some(priority) = self.priority {
-            check.priority("priority", priority);
-        }
-        check.capabilities("capabilities", &self.capabilities);
-        check.that(self.start_at.is_none() || self.delay.is_none(), "delay_ms", || {
-            "give either `start_at` or `delay_ms`, not both".into()
-        });
-        if let Some(delay) = self.delay {
-            check.duration("delay_ms", delay, Duration::ZERO, Limits::DURATION_MAX);
-        }
-        check.at_most("tags", self.tags.len(), Limits::TAGS);
-        for (key, value) in self.tags.iter().take(Limits::TAGS) {
-            check.tag("tags", key, Some(value));
-        }
-        self.policy.check(check, "policy");
-        if let Some(creator) = &self.created_by {
-            check.name("created_by", creator);
-        }
-    }
-
-    /// What was asked for, without the key it was asked under.
-    fn fingerprint(&self) -> [u8; 16] {
-        let mut request = Self { key: None, input: Payload::default(), ..self.clone() };
-        request.capabilities = sorted(&self.capabilities);
-        let mut hash = Sha256::new();
-        hash.update(serde_json::to_vec(&request).expect("plain data has a JSON form"));
-        hash.update([0]);
-        hash.update(self.input.content_type.as_bytes());
-        hash.update([0]);
-        hash.update(&self.input.bytes);
-        let mut short = [0; 16];
-        short.copy_from_slice(&hash.finalize()[..16]);
-        short
-    }
-}
-
-fn sorted(tokens: &[String]) -> Vec<String> {
-    let mut tokens = tokens.to_vec();
-    tokens.sort_unstable();
-    tokens.dedup();
-    tokens
 }
 
 /// What became of a batch, in its order.
@@ -284,23 +79,7 @@ impl Command for Submit {
     type Output = Submitted;
 
     fn apply(&self, tx: &mut dyn Tx, cx: &Context) -> Result<Submitted> {
-        self.check(cx.limits())?;
-        let plans = self.plan(tx, cx)?;
-        let namespace = namespace::used(tx, &self.namespace)?;
-        let mut executions: Vec<Submission> = Vec::with_capacity(plans.len());
-        for (item, plan) in self.executions.iter().zip(plans) {
-            executions.push(match plan {
-                Plan::Create { fingerprint } => create(tx, cx, &namespace, item, fingerprint)?,
-                Plan::Duplicate { id, status } => Submission::Duplicate { id, status },
-                Plan::SameAs(earlier) => match executions[earlier] {
-                    Submission::Created { id, status } => {
-                        Submission::Duplicate { id, status: Some(status) }
-                    }
-                    duplicate => duplicate,
-                },
-            });
-        }
-        Ok(Submitted { executions })
+        self.enter(tx, cx, None)
     }
 }
 
@@ -312,6 +91,50 @@ enum Plan {
 }
 
 impl Submit {
+    /// The rule. An id that was `promised` is the one the execution gets if it is created and asks
+    /// for none itself.
+    pub(crate) fn enter(
+        &self,
+        tx: &mut dyn Tx,
+        cx: &Context,
+        promised: Option<ExecutionId>,
+    ) -> Result<Submitted> {
+        self.check(cx.limits())?;
+        let plans = self.plan(tx, cx)?;
+        if let (Some(id), [Plan::Create { .. }]) = (promised, &plans[..]) {
+            self.check_promised(tx, id)?;
+        }
+        let namespace = namespace::used(tx, &self.namespace)?;
+        let mut executions: Vec<Submission> = Vec::with_capacity(plans.len());
+        for (item, plan) in self.executions.iter().zip(plans) {
+            executions.push(match plan {
+                Plan::Create { fingerprint } => {
+                    create(tx, cx, &namespace, item, fingerprint, promised)?
+                }
+                Plan::Duplicate { id, status } => Submission::Duplicate { id, status },
+                Plan::SameAs(earlier) => match executions[earlier] {
+                    Submission::Created { id, status } => {
+                        Submission::Duplicate { id, status: Some(status) }
+                    }
+                    duplicate => duplicate,
+                },
+            });
+        }
+        Ok(Submitted { executions })
+    }
+
+    /// An id is promised once, so that only someone who chose it himself can have taken it.
+    fn check_promised(&self, read: &mut dyn Read, id: ExecutionId) -> Result<()> {
+        let Some(namespace) = read.namespace(&self.namespace)? else { return Ok(()) };
+        match read.find(namespace.id, &[id])?.pop().flatten() {
+            None => Ok(()),
+            Some(_) => Err(Error::new(
+                Code::IdempotencyConflict,
+                format!("the promised id `{id}` belongs to another execution; ask again"),
+            )),
+        }
+    }
+
     fn check(&self, limits: &Limits) -> Result<()> {
         let mut check = Check::default();
         check.name("namespace", &self.namespace);
@@ -617,8 +440,9 @@ fn create(
     namespace: &Namespace,
     item: &NewExecution,
     fingerprint: Option<[u8; 16]>,
+    promised: Option<ExecutionId>,
 ) -> Result<Submission> {
-    let id = item.id.unwrap_or_else(|| cx.execution_id());
+    let id = item.id.or(promised).unwrap_or_else(|| cx.execution_id());
     let by_id = fingerprint.filter(|_| item.id.is_some());
     let execution = insert(tx, cx, namespace, item, id, by_id, Place::default())?;
     if let (Some(key), Some(fingerprint)) = (&item.key, fingerprint) {
@@ -715,18 +539,4 @@ fn resolve_policy(
     policy.fill(&lane.defaults.policy);
     policy.fill(&namespace.defaults.policy);
     Arc::new(policy)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_fingerprint_ignores_the_key_and_the_order_of_capabilities() {
-        let request = NewExecution::new("k").capability("a").capability("b");
-        let other = NewExecution::new("k").capability("b").capability("a").key("x");
-        assert_eq!(request.fingerprint(), other.fingerprint());
-        let changed = request.clone().input(Payload::bytes("x"));
-        assert_ne!(request.fingerprint(), changed.fingerprint());
-    }
 }
