@@ -285,12 +285,25 @@ pub fn of_kinds<const N: usize>(kinds: [EventKind; N]) -> EventFilter {
     EventFilter { kinds: kinds.into(), ..EventFilter::default() }
 }
 
-/// The states that are not terminal.
+/// The states of work that stands alone and waits for nothing else.
+pub const STATES: [Status; 9] = [
+    Status::Waiting,
+    Status::Resumable,
+    Status::Delayed,
+    Status::Granted,
+    Status::Active,
+    Status::Completed,
+    Status::Failed,
+    Status::Cancelled,
+    Status::Expired,
+];
+
+/// Those of them that are not terminal.
 pub fn open_states() -> impl Iterator<Item = Status> {
-    Status::ALL.into_iter().filter(|status| !status.is_terminal())
+    STATES.into_iter().filter(|status| !status.is_terminal())
 }
 
-/// The terminal states.
+/// Those of them that are terminal.
 pub fn ended_states() -> impl Iterator<Item = Status> {
-    Status::ALL.into_iter().filter(|status| status.is_terminal())
+    STATES.into_iter().filter(|status| status.is_terminal())
 }

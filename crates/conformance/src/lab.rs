@@ -280,6 +280,9 @@ impl Lab {
             }
             Status::Cancelled => self.run(Cancel::new(id)),
             Status::Expired => self.advance(secs(1)),
+            Status::WaitingChildren | Status::Skipped => {
+                panic!("what stands alone is never {status}")
+            }
         }
         assert_eq!(self.status(id), status);
         id

@@ -254,12 +254,20 @@ impl Claim {
             let wanted = room - taken.len();
             let found = tx.claimable(lane.id, served, wanted)?;
             let last = found.len() < wanted;
+            let mut ended = false;
             for mut execution in found {
+                if ended {
+                    // The end of one may have ended others that were found with it.
+                    match tx.execution(execution.row)?.filter(Execution::claimable) {
+                        Some(current) => execution = current,
+                        None => continue,
+                    }
+                }
                 if execution.deadline_at.is_some_and(|deadline| deadline <= cx.now) {
                     clock::settle(tx, cx, &mut execution)?;
-                    overdue += 1;
+                    (overdue, ended) = (overdue + 1, true);
                 } else if gate::refuses(tx, cx, &mut execution)? {
-                    overdue += 1;
+                    (overdue, ended) = (overdue + 1, true);
                 } else {
                     taken.push(self.own(tx, cx, execution, lane)?);
                 }

@@ -77,8 +77,8 @@ impl Command for Tick {
         let due = tx.due(cx.now, slice)?;
         let mut done = due.len();
         let mut misses = Misses::default();
-        for mut execution in due {
-            misses.pass(settle(tx, cx, &mut execution))?;
+        for execution in due {
+            misses.pass(settle_anew(tx, cx, execution))?;
         }
         misses.finish()?;
         done += worker::forget_lapsed(tx, cx, slice)?;
@@ -95,6 +95,20 @@ impl Command for Tick {
 /// How many chores go on in one tick: work that is due in time goes before work that is merely
 /// long.
 const CHORES: usize = 20;
+
+/// Does what is due to one of several, of which one's end may have changed another.
+fn settle_anew(tx: &mut dyn Tx, cx: &Context, mut execution: Execution) -> Result<()> {
+    if execution.member.is_some() || execution.spawned {
+        match tx.execution(execution.row)? {
+            Some(current) => execution = current,
+            None => return Ok(()),
+        }
+        if execution.status().is_terminal() || execution.due_at().is_none_or(|at| cx.now < at) {
+            return Ok(());
+        }
+    }
+    settle(tx, cx, &mut execution)
+}
 
 /// Does to an execution what is due by now.
 pub(crate) fn settle(tx: &mut dyn Tx, cx: &Context, execution: &mut Execution) -> Result<()> {

@@ -4,9 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::command::{Command, Context};
 use crate::finish::finish;
+use crate::flow::gate;
 use crate::lease::{Fenced, fence, lease_of};
 use crate::model::{
-    Cause, Check, End, EndReason, Error, LeaseEnd, LeaseToken, Outcome, Payload, Result,
+    Cause, Check, End, EndReason, Error, LeaseEnd, LeaseLost, LeaseToken, Outcome, Payload, Result,
     default_name,
 };
 use crate::store::Tx;
@@ -49,6 +50,9 @@ impl Command for Complete {
                 return Err(Error::lease_lost(self.lease.execution, past.end.why_lost()));
             }
         };
+        if gate::is_stopped_at_end(tx, &execution)? {
+            return Err(Error::lease_lost(self.lease.execution, LeaseLost::Cancelled));
+        }
         let worker = lease_of(&mut execution)?.worker.clone();
         if !self.result.is_empty() {
             tx.put_result(execution.row, &self.result)?;

@@ -62,6 +62,16 @@ fn own_key(tx: &mut dyn Tx, execution: &Execution) -> Result<Option<Key>> {
     Ok(key.filter(|key| key.of == KeyOf::Execution(execution.id)))
 }
 
+/// Lets an execution's idempotency key stand alone for what is left of its window.
+pub(crate) fn retire_key(tx: &mut dyn Tx, cx: &Context, execution: &Execution) -> Result<()> {
+    let Some(key) = own_key(tx, execution)? else { return Ok(()) };
+    let expires_at = execution.since + execution.policy.key_window();
+    match cx.now < expires_at {
+        true => tx.put_key(&Key { expires_at: Some(expires_at), ..key }),
+        false => tx.drop_key(key.namespace, &key.key),
+    }
+}
+
 pub(crate) fn remove(tx: &mut dyn Tx, cx: &Context, execution: &Execution, by: &str) -> Result<()> {
     tx.remove(execution)?;
     log(tx, cx, execution, EventKind::Deleted, None, Some(json!({ "by": by })))
@@ -71,17 +81,7 @@ pub(crate) fn remove(tx: &mut dyn Tx, cx: &Context, execution: &Execution, by: &
 pub(crate) fn sweep(tx: &mut dyn Tx, cx: &Context, rows: usize) -> Result<Slice> {
     let retired = tx.retired(cx.now, rows)?;
     for execution in &retired {
-        // The key outlives its execution until its own window is over.
-        if let Some(mut key) = own_key(tx, execution)? {
-            let until = execution.since + execution.policy.key_window();
-            match until > cx.now {
-                true => {
-                    key.expires_at = Some(until);
-                    tx.put_key(&key)?;
-                }
-                false => tx.drop_key(key.namespace, &key.key)?,
-            }
-        }
+        retire_key(tx, cx, execution)?;
         remove(tx, cx, execution, "retention")?;
     }
     let keys = tx.trim_keys(cx.now, rows)?;

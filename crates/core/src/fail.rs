@@ -9,6 +9,7 @@ use crate::cancel::{acknowledge, acknowledged};
 use crate::command::{Command, Context};
 use crate::event::EventKind;
 use crate::finish::{finish, requeue};
+use crate::flow::gate;
 use crate::lease::{Fenced, fence, lease_of};
 use crate::model::{
     Cause, Check, DelayCause, End, EndReason, Error, Execution, LeaseEnd, LeaseToken, Limits,
@@ -76,7 +77,8 @@ impl Command for Fail {
                 };
             }
         };
-        if acknowledge(tx, cx, &mut execution)? {
+        let asked = lease_of(&mut execution)?.cancel.is_some();
+        if (asked || gate::is_stopped(tx, &execution)?) && acknowledge(tx, cx, &mut execution)? {
             return Ok(FailOutcome::Cancelled);
         }
         let worker = lease_of(&mut execution)?.worker.clone();
@@ -119,7 +121,11 @@ pub(crate) fn fail_attempt(
             let event = (EventKind::Retrying, Some(event));
             let state = after(at, cx.now);
             requeue(tx, cx, execution, lease_end(Some(at), None), state, Cause::Fail, event)?;
-            Ok(FailOutcome::Retry { at })
+            // There is no next attempt in a flow that is being closed.
+            match execution.status().is_terminal() {
+                true => Ok(FailOutcome::Cancelled),
+                false => Ok(FailOutcome::Retry { at }),
+            }
         }
         Verdict::Fail { reason } => {
             let lease_end = lease_end(None, Some(reason));

@@ -12,6 +12,7 @@ use crate::claim::{
 use crate::clock;
 use crate::command::{Command, Context};
 use crate::finish::take_slots;
+use crate::flow::gate;
 use crate::lease::load;
 use crate::model::{
     Cause, Check, Epoch, Error, Execution, ExecutionId, LaneMode, LeaseLost, LeaseToken, Limits,
@@ -99,6 +100,9 @@ impl Command for ClaimExecution {
         if execution.due_at().is_some_and(|due| due <= cx.now) && !execution.status().is_terminal()
         {
             clock::settle(tx, cx, &mut execution)?;
+        }
+        if execution.claimable() {
+            gate::refuses(tx, cx, &mut execution)?;
         }
         if let Some(why) = self.refusal(tx, &execution)? {
             return Ok(ClaimedExecution::Refused { why });
@@ -203,6 +207,12 @@ impl Command for RedeemGrant {
                 }
                 if grant.until <= cx.now {
                     return lost(LeaseLost::Expired);
+                }
+                if gate::is_stopped(tx, &execution)? {
+                    return lost(LeaseLost::Cancelled);
+                }
+                if gate::is_held(tx, &execution)? {
+                    return lost(LeaseLost::Revoked);
                 }
                 let ready = readiness(&execution);
                 take(tx, cx, &mut execution, &self.worker, self.lease_ttl, Cause::Redeem)?;

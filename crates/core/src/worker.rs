@@ -167,6 +167,13 @@ pub(crate) fn dispossess(
     let owned = tx.owned_by(namespace, instance, by, rows)?;
     let more = owned.len() == rows;
     for mut execution in owned {
+        if execution.member.is_some() {
+            // The end of one member may have ended others.
+            match tx.execution(execution.row)?.filter(|current| current.epoch == execution.epoch) {
+                Some(current) => execution = current,
+                None => continue,
+            }
+        }
         let (state, cancel) = match &execution.state {
             State::Granted(grant) => (grant.back.into(), None),
             State::Active(lease) => (State::Waiting, lease.cancel.clone()),

@@ -237,7 +237,7 @@ pub fn a_tick_says_when_the_next_one_is_due(lab: &mut Lab) {
 }
 
 pub fn a_tick_with_nothing_due_changes_nothing(lab: &mut Lab) {
-    for status in Status::ALL {
+    for status in STATES {
         lab.bring(status, work());
     }
     lab.tick();

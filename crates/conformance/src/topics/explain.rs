@@ -20,7 +20,7 @@ fn blocked_by(lab: &mut Lab, id: ExecutionId) -> Vec<String> {
 }
 
 pub fn every_state_is_explained(lab: &mut Lab) {
-    for status in Status::ALL {
+    for status in STATES {
         let id = lab.bring(status, work());
         let explained = lab.see(Explain { namespace: ns(), execution: id });
         assert_eq!(explained.status, status);

@@ -40,7 +40,7 @@ fn many(count: usize) -> Vec<String> {
 
 /// Some of everything, so that there is something a refused command could change.
 fn populated(lab: &mut Lab) -> Leased {
-    for status in Status::ALL {
+    for status in STATES {
         lab.bring(status, work().tag("a", "b").key(status.as_str()));
     }
     lab.ok(RegisterWorker::new("pool", "i"));

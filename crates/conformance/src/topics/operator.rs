@@ -143,7 +143,7 @@ pub fn a_revoke_may_expect_a_lease(lab: &mut Lab) {
 }
 
 pub fn what_nobody_owns_can_not_be_revoked(lab: &mut Lab) {
-    for status in Status::ALL {
+    for status in STATES {
         if matches!(status, Status::Active | Status::Granted) {
             continue;
         }

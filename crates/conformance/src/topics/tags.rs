@@ -16,7 +16,7 @@ pub fn tags_are_merged_and_null_removes(lab: &mut Lab) {
 }
 
 pub fn work_in_any_state_can_be_tagged(lab: &mut Lab) {
-    for status in Status::ALL {
+    for status in STATES {
         let id = lab.bring(status, work());
         let before = lab.get(id);
         lab.ok(set_tags(id, [("a", Some("1"))]));

@@ -88,7 +88,10 @@ impl<'a> Walk<'a> {
     }
 
     fn missing(&self) -> Vec<&'static Transition> {
-        TRANSITIONS.iter().filter(|edge| !self.taken.contains(edge)).collect()
+        let alone = |edge: &&Transition| {
+            STATES.contains(&edge.to) && edge.from.is_none_or(|from| STATES.contains(&from))
+        };
+        TRANSITIONS.iter().filter(alone).filter(|edge| !self.taken.contains(edge)).collect()
     }
 
     /// Lets the clock end what it can and cancels the rest: nothing may be left open.

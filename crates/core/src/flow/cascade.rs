@@ -4,7 +4,7 @@
 //! cancelled. It works first in, first out, level by level. What does not fit into one transaction
 //! becomes chores, which later cascades of the flow queue up behind.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use serde_json::json;
@@ -37,6 +37,8 @@ const PAGE: usize = 256;
 pub(crate) struct Cascade {
     pub(crate) flow: Flow,
     todo: VecDeque<Todo>,
+    /// Members that ended in this transaction: their ends are counted when they are passed on.
+    ended: HashSet<RowId>,
     /// Joins and members looked at.
     pub(super) steps: usize,
 }
@@ -56,13 +58,14 @@ struct Ended {
     outcome: Outcome,
     is_trouble: bool,
     member: Option<Arc<Member>>,
+    maker: Option<RowId>,
 }
 
 impl Ended {
     fn of(execution: &Execution) -> Option<Self> {
         let end = execution.state.end()?;
-        let member = execution.member.clone();
-        Some(Self { outcome: end.outcome, is_trouble: is_trouble(end), member })
+        let (member, maker) = (execution.member.clone(), execution.parent);
+        Some(Self { outcome: end.outcome, is_trouble: is_trouble(end), member, maker })
     }
 
     /// In words.
@@ -79,7 +82,7 @@ impl Cascade {
     }
 
     pub(crate) fn new(flow: Flow) -> Self {
-        Self { flow, todo: VecDeque::new(), steps: 0 }
+        Self { flow, todo: VecDeque::new(), ended: HashSet::new(), steps: 0 }
     }
 
     /// Takes up what chores have left.
@@ -100,19 +103,26 @@ impl Cascade {
         cause: Cause,
     ) -> Result<()> {
         let waited = matches!(execution.state, State::WaitingChildren(_)) && cause != Cause::Join;
+        let trouble = is_trouble(&end);
         *self.flow.counts.of(end.outcome) += 1;
         end_run(tx, cx, execution, lease_end, end, cause)?;
         if self.flow.closing().is_some() {
             // Nothing else in the flow goes on; only one that made this may wait for it.
-            if execution.parent.is_none() {
+            if execution.parent.is_none() && !trouble {
                 return Ok(());
             }
         } else if waited {
             give_up(tx, execution.row)?;
         }
+        self.ended.insert(execution.row);
         let work = FlowWork::PassOn { execution: execution.row, after: None, handled: false };
         self.todo.push_back(Todo { work, chore: None, ended: Ended::of(execution) });
         Ok(())
+    }
+
+    /// How a source has ended, if those who wait for it were told.
+    pub(super) fn told<'a>(&self, source: &'a Execution) -> Option<&'a End> {
+        source.state.end().filter(|_| !self.ended.contains(&source.row))
     }
 
     pub(crate) fn push(&mut self, work: FlowWork) {
@@ -240,6 +250,7 @@ impl Cascade {
             grace: std::time::Duration::ZERO,
             extent: Extent::default(),
         };
+        let closing = Closing { extent: close::extent(tx, &self.flow, &closing)?, ..closing };
         close::begin(self, tx, cx, closing)
     }
 
@@ -253,7 +264,7 @@ impl Cascade {
     ) -> Result<()> {
         let Some(mut join) = tx.join(edges[0].target)? else { return Ok(()) };
         let closing = self.flow.closing().is_some() && join.otherwise == Otherwise::Skip;
-        if join.verdict.is_some() || closing {
+        if join.verdict.is_some() || closing || !join.counts(&edges[0], ended.maker) {
             return Ok(());
         }
         join.count(edges, ended.outcome);
@@ -296,8 +307,8 @@ impl Cascade {
                 }
                 self.flow.held
             }
-            Some(member) => tx.is_gated(member.flow)?,
-            None => false,
+            Some(member) if tx.is_gated(member.flow)? => tx.flow_by_row(member.flow)?.held,
+            Some(_) | None => false,
         };
         target.enter(state, Cause::Join, cx.now);
         tx.save(&target)?;
@@ -322,11 +333,12 @@ impl Cascade {
 
     /// Cancels the sources of a decided join that run on for nobody.
     fn cancel_rest(&mut self, tx: &mut dyn Tx, cx: &Context, target: RowId) -> Result<()> {
+        let Some(join) = tx.join(target)? else { return Ok(()) };
         let edges = tx.edges_into(target, false)?;
         let mut misses = Misses::default();
         for group in edges.chunk_by(|one, other| one.source == other.source) {
             self.steps += 1;
-            misses.pass(self.cancel_unless_needed(tx, cx, target, group[0].source))?;
+            misses.pass(self.cancel_unless_needed(tx, cx, &join, &group[0]))?;
         }
         misses.finish()
     }
@@ -335,11 +347,14 @@ impl Cascade {
         &mut self,
         tx: &mut dyn Tx,
         cx: &Context,
-        target: RowId,
-        source: RowId,
+        join: &Join,
+        edge: &Edge,
     ) -> Result<()> {
-        let Some(mut source) = tx.execution(source)? else { return Ok(()) };
-        if source.status().is_terminal() || is_needed(tx, source.row, target)? {
+        let Some(mut source) = tx.execution(edge.source)? else { return Ok(()) };
+        if source.status().is_terminal()
+            || !join.counts(edge, source.parent)
+            || is_needed(tx, &source, join.target)?
+        {
             return Ok(());
         }
         let of = source.member.as_ref().map(|member| member.flow);
@@ -429,12 +444,13 @@ pub(crate) fn is_trouble(end: &End) -> bool {
 }
 
 /// Whether a join other than that of `besides` still waits for an execution.
-fn is_needed(tx: &mut dyn Tx, source: RowId, besides: RowId) -> Result<bool> {
+fn is_needed(tx: &mut dyn Tx, source: &Execution, besides: RowId) -> Result<bool> {
     let mut after = None;
     loop {
-        let edges = tx.edges_from(source, after, PAGE)?;
+        let edges = tx.edges_from(source.row, after, PAGE)?;
         for edge in edges.iter().filter(|edge| edge.target != besides) {
-            if tx.join(edge.target)?.is_some_and(|join| join.verdict.is_none()) {
+            let waits = |join: Join| join.verdict.is_none() && join.counts(edge, source.parent);
+            if tx.join(edge.target)?.is_some_and(waits) {
                 return Ok(true);
             }
         }

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::cascade::Cascade;
+use super::cascade::{Cascade, is_trouble};
+use super::chores::FlowWork;
 use super::create::{NewFlow, submitted};
 use super::graph::{NewNode, check_need};
 use super::plant::{Plan, adopt};
@@ -18,9 +19,9 @@ use crate::event::EventKind;
 use crate::finish::requeue;
 use crate::lease::{Fenced, fence};
 use crate::model::{
-    Blocked, Cause, Check, Code, Edge, End, EndReason, Error, Execution, ExecutionId, FlowId, Join,
-    LeaseEnd, LeaseToken, Need, OnParentEnd, Otherwise, Outcome, Ready, Rest, Result, RowId, State,
-    Verdict, When, default_name, derived,
+    Beginning, Blocked, Cause, Check, Code, Edge, End, EndReason, Error, Execution, ExecutionId,
+    FlowId, Join, LeaseEnd, LeaseToken, Need, OnParentEnd, Otherwise, Outcome, Ready, Rest, Result,
+    RowId, State, Verdict, When, default_name, derived,
 };
 use crate::store::{Read, Tx};
 
@@ -223,6 +224,7 @@ impl Command for WaitChildren {
         };
         let children = self.children(tx, &parent, &of)?;
         self.expect_settled(tx, &children)?;
+        refuse_circle(tx, &parent, &children)?;
         if acknowledge(tx, cx, &mut parent)? {
             return Ok(WaitChildrenOutcome::Cancelled);
         }
@@ -246,6 +248,7 @@ impl Command for WaitChildren {
                     bound.insert(name_of(child), bind_one(tx, child, &mut room)?);
                 }
                 let satisfied = verdict == Verdict::Satisfied;
+                self.cancel_rest(tx, cx, &parent, &children)?;
                 Ok(WaitChildrenOutcome::Ready { satisfied, children: bound })
             }
         }
@@ -291,16 +294,19 @@ impl WaitChildren {
         Ok(())
     }
 
-    /// Makes the parent wait for these, and for nothing it waited for before.
+    /// Makes the parent wait for these, and for no others it has made.
     fn tie(&self, tx: &mut dyn Tx, parent: &Execution, children: &[Execution]) -> Result<Join> {
-        for before in tx.edges_into(parent.row, false)? {
-            tx.drop_edge(&before)?;
-        }
+        let began = match tx.join(parent.row)? {
+            Some(Join { otherwise: Otherwise::Resume { began }, .. }) => began,
+            Some(Join { need, rest, .. }) => Some(Beginning { need, rest }),
+            None => None,
+        };
+        self.untie(tx, parent, children)?;
         let mut join = Join {
             target: parent.row,
             need: self.need,
             rest: self.rest,
-            otherwise: Otherwise::Resume,
+            otherwise: Otherwise::Resume { began },
             sources: 0,
             met: 0,
             unmet: 0,
@@ -335,6 +341,69 @@ impl WaitChildren {
         join.verdict = join.judge();
         tx.put_join(&join)?;
         Ok(join)
+    }
+
+    /// Removes the edges of an earlier wait. One that took care of a failure stays, without being
+    /// waited for: the failure is still taken care of.
+    fn untie(&self, tx: &mut dyn Tx, parent: &Execution, children: &[Execution]) -> Result<()> {
+        for edge in tx.edges_into(parent.row, false)? {
+            let Some(source) = tx.execution(edge.source)? else { continue };
+            if source.parent != Some(parent.row) {
+                continue;
+            }
+            let again = children.iter().any(|child| child.row == source.row);
+            let handled = source.state.end().is_some_and(is_trouble) && edge.handles_failure();
+            match (handled, again) {
+                (true, false) => tx.save_edge(&Edge { applied: false, ..edge })?,
+                (true, true) => {
+                    tx.drop_edge(&edge)?;
+                    disown(tx, &source)?;
+                }
+                (false, _) => tx.drop_edge(&edge)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Cancels those it no longer needs, of a wait that was over before it began.
+    fn cancel_rest(
+        &self,
+        tx: &mut dyn Tx,
+        cx: &Context,
+        parent: &Execution,
+        children: &[Execution],
+    ) -> Result<()> {
+        let member = children.first().and_then(|child| child.member.clone());
+        let Some(member) = member.filter(|_| self.rest == Rest::Cancel) else { return Ok(()) };
+        let mut cascade = Cascade::of(tx, member.flow)?;
+        cascade.push(FlowWork::CancelRest { target: parent.row });
+        cascade.finish(tx, cx).map(drop)
+    }
+}
+
+/// Takes a failure as unhandled again, whose only handler is gone.
+fn disown(tx: &mut dyn Tx, source: &Execution) -> Result<()> {
+    let Some(member) = &source.member else { return Ok(()) };
+    let others = tx.edges_from(source.row, None, usize::MAX)?;
+    if !others.iter().any(Edge::handles_failure) {
+        let mut flow = tx.flow_by_row(member.flow)?;
+        flow.counts.unhandled += 1;
+        tx.save_flow(&flow)?;
+    }
+    Ok(())
+}
+
+/// Refuses to wait for what waits itself for the one that made it.
+fn refuse_circle(tx: &mut dyn Tx, parent: &Execution, children: &[Execution]) -> Result<()> {
+    let below = tx.reach(&[parent.row])?;
+    let waits = |child: &&Execution| below.iter().any(|(_, target)| *target == child.row);
+    match children.iter().find(waits) {
+        Some(child) => Err(Error::new(
+            Code::Cycle,
+            format!("`{}` waits for {} to end, which would wait for it", name_of(child), parent.id),
+        )
+        .with_field("of")),
+        None => Ok(()),
     }
 }
 

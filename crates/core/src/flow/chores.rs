@@ -70,6 +70,7 @@ pub(crate) fn expire(tx: &mut dyn Tx, cx: &Context, flow: FlowRow) -> Result<()>
         grace: std::time::Duration::ZERO,
         extent: Extent::default(),
     };
+    let closing = Closing { extent: close::extent(tx, &cascade.flow, &closing)?, ..closing };
     close::begin(&mut cascade, tx, cx, closing)?;
     cascade.finish(tx, cx).map(drop)
 }
@@ -91,6 +92,7 @@ pub(crate) fn remove(
     }
     let members = tx.members(flow.row, None, rows)?;
     for member in &members {
+        delete::retire_key(tx, cx, member)?;
         delete::remove(tx, cx, member, by)?;
     }
     if members.len() == rows {

@@ -154,7 +154,8 @@ fn answer(
     })
 }
 
-fn extent(read: &mut dyn Read, flow: &Flow, closing: &Closing) -> Result<Extent> {
+/// How many members a closing concerns.
+pub(super) fn extent(read: &mut dyn Read, flow: &Flow, closing: &Closing) -> Result<Extent> {
     let open = flow.counts.open();
     let running = match closing.scope {
         CancelScope::All if closing.grace.is_zero() => 0,

@@ -225,7 +225,9 @@ impl NewFlow {
         parent: Option<RowId>,
     ) -> Result<Flow> {
         let mut policy = self.policy.clone();
-        policy.fill(&namespace.defaults.policy);
+        // Only what is the flow's own: for the rest, a member's lane goes before its namespace.
+        policy.retention = policy.retention.or(namespace.defaults.policy.retention);
+        policy.key_window = policy.key_window.or(namespace.defaults.policy.key_window);
         // What the flow is given is the flow's; a member's deadline is its own.
         let deadline =
             self.deadline.or_else(|| self.deadline_at.map(|deadline| deadline.since(cx.now)));

@@ -117,7 +117,8 @@ fn levels(nodes: &[NodeView]) -> Vec<u32> {
     let mut out = vec![Vec::new(); nodes.len()];
     let mut waits_for = vec![0_usize; nodes.len()];
     for (place, node) in nodes.iter().enumerate() {
-        for edge in node.join.iter().flat_map(|join| &join.edges) {
+        let edges = node.join.iter().flat_map(|join| &join.edges);
+        for edge in edges.filter(|edge| !edge.child) {
             if let Some(from) = places.get(edge.from.as_str()) {
                 out[*from].push(place);
                 waits_for[place] += 1;

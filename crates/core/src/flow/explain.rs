@@ -9,9 +9,11 @@ const SHOWN: usize = 5;
 
 /// What keeps an execution whose join is open.
 pub(crate) fn what_for(read: &mut dyn Read, execution: &Execution) -> Result<Vec<String>> {
-    let Some(join) = join_view(read, execution)? else {
+    let Some(mut join) = join_view(read, execution)? else {
         return Ok(vec!["It waits for something that was never said.".to_owned()]);
     };
+    let for_children = execution.started_at.is_some() && join.edges.iter().any(|edge| edge.child);
+    join.edges.retain(|edge| edge.child == for_children && (edge.applied || !edge.child));
     let mut reasons = vec![sentence(&join)];
     if let Some(member) = &execution.member
         && read.is_gated(member.flow)?
@@ -59,6 +61,7 @@ mod tests {
             id: None,
             applied: true,
             satisfied,
+            child: false,
         };
         let join = JoinView {
             need: Need::Count(2),

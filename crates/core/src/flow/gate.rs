@@ -20,6 +20,25 @@ fn gated(tx: &mut dyn Tx, execution: &Execution) -> Result<Option<Flow>> {
     }
 }
 
+/// Whether a member's flow is being closed in a way that stops it where it is.
+pub(crate) fn is_stopped(tx: &mut dyn Tx, execution: &Execution) -> Result<bool> {
+    let flow = gated(tx, execution)?;
+    let closing = flow.as_ref().and_then(Flow::closing);
+    Ok(closing.is_some_and(|closing| close::stops(closing, execution)))
+}
+
+/// The same for a member that is about to end, for which its flow is loaded in any case.
+pub(crate) fn is_stopped_at_end(tx: &mut dyn Tx, execution: &Execution) -> Result<bool> {
+    let Some(member) = &execution.member else { return Ok(false) };
+    let flow = tx.flow_by_row(member.flow)?;
+    Ok(flow.closing().is_some_and(|closing| close::stops(closing, execution)))
+}
+
+/// Whether a member's flow is held.
+pub(crate) fn is_held(tx: &mut dyn Tx, execution: &Execution) -> Result<bool> {
+    Ok(gated(tx, execution)?.is_some_and(|flow| flow.held))
+}
+
 /// Stops a member that loses its owner while its flow is being closed, and says whether it did.
 /// One whose flow is held is kept from workers; the caller saves it.
 pub(crate) fn stops(tx: &mut dyn Tx, cx: &Context, execution: &mut Execution) -> Result<bool> {

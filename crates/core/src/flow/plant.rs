@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::cascade::{Cascade, is_trouble};
-use super::graph::{NewEdge, NewNode, check_nodes, default_rest, find_cycle, tell_cycle};
+use super::graph::{NewEdge, NewNode, Upstream, check_nodes, default_rest, find_cycle, tell_cycle};
 use crate::command::Context;
 use crate::event::{EventKind, log};
 use crate::model::{
@@ -46,11 +46,18 @@ impl<'a> Plan<'a> {
         }
         let plan = Self { nodes, edges, known };
         plan.check_edges(&mut check);
+        plan.check_targets(read, &mut check)?;
+        plan.check_ids(&mut check);
         check.whole();
         let size = flow.map_or(0, |flow| flow.counts.nodes) as usize + nodes.len();
         check.at_most("nodes", size, Limits::FLOW_SIZE);
+        if let Some(cycle) = plan.find_cycle(read)? {
+            match check.is_clean() {
+                true => return Err(cycle),
+                false => check.violate(Code::Cycle, "nodes", cycle.message().to_owned()),
+            }
+        }
         check.finish()?;
-        plan.refuse_cycle(read)?;
         plan.refuse_entry(read, cx, namespace)?;
         Ok(plan)
     }
@@ -59,7 +66,10 @@ impl<'a> Plan<'a> {
         let new: BTreeSet<&str> = self.nodes.iter().map(|node| node.name.as_str()).collect();
         let exists = |name: &str| new.contains(name) || self.known.contains_key(name);
         check.whole();
-        check.at_most("edges", self.edges.len(), Limits::FLOW_EDGES);
+        let edges = self.edges.len() + self.waits().count();
+        if !self.edges.is_empty() {
+            check.at_most("edges", edges, Limits::FLOW_EDGES);
+        }
         for (index, edge) in self.edges.iter().enumerate().take(Limits::FLOW_EDGES) {
             check.item("edges", index);
             for (field, name) in [("from", &edge.from), ("to", &edge.to)] {
@@ -82,8 +92,71 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Only an edge into a node that is there already can close a circle through the old graph.
-    fn refuse_cycle(&self, read: &mut dyn Read) -> Result<()> {
+    /// What the new nodes say they wait for.
+    fn waits(&self) -> impl Iterator<Item = (&NewNode, &Upstream)> {
+        self.nodes.iter().flat_map(|node| {
+            node.after.iter().flat_map(|after| &after.of).map(move |upstream| (node, upstream))
+        })
+    }
+
+    /// Checks what the new edges make of the joins they go into.
+    fn check_targets(&self, read: &mut dyn Read, check: &mut Check) -> Result<()> {
+        let mut into = BTreeMap::<&str, Vec<(usize, &NewEdge)>>::new();
+        for (index, edge) in self.edges.iter().enumerate().take(Limits::FLOW_EDGES) {
+            into.entry(&edge.to).or_default().push((index, edge));
+        }
+        let new: HashMap<&str, &NewNode> =
+            self.nodes.iter().map(|node| (node.name.as_str(), node)).collect();
+        let names: HashMap<RowId, &String> =
+            self.known.iter().map(|(name, known)| (known.row, name)).collect();
+        for (to, edges) in into {
+            let mut between = HashMap::<String, usize>::new();
+            let mut bound = BTreeSet::<String>::new();
+            let after = new.get(to).and_then(|node| node.after.as_ref());
+            for upstream in after.iter().flat_map(|after| &after.of) {
+                *between.entry(upstream.node.clone()).or_default() += 1;
+                bound.extend(upstream.bind.clone());
+            }
+            if let Some(target) = self.known.get(to) {
+                for edge in read.edges_into(target.row, false)? {
+                    let source = names.get(&edge.source).map(|name| (*name).clone());
+                    let source = source.unwrap_or_else(|| format!("#{}", edge.source.0));
+                    *between.entry(source).or_default() += 1;
+                    bound.extend(edge.bind);
+                }
+            }
+            for (index, edge) in edges {
+                check.item("edges", index);
+                let parallel = between.entry(edge.from.clone()).or_default();
+                *parallel += 1;
+                check.at_most("from", *parallel, Limits::PARALLEL_EDGES);
+                check.at_most("to", between.len(), Limits::FAN_IN);
+                if let Some(bind) = &edge.bind {
+                    check.that(bound.insert(bind.clone()), "bind", || {
+                        format!("`{bind}` is bound already")
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_ids(&self, check: &mut Check) {
+        let mut ids = HashMap::new();
+        for (index, node) in self.nodes.iter().enumerate() {
+            if let Some(id) = node.execution.id
+                && let Some(first) = ids.insert(id, index)
+            {
+                check.item("nodes", index);
+                let what = format!("{id} is the id of nodes[{first}] too");
+                check.violate(Code::InvalidInput, "execution.id", what);
+            }
+        }
+    }
+
+    /// A circle of nodes that would wait for each other. Only an edge into a node that is there
+    /// already can close one through the old graph.
+    fn find_cycle(&self, read: &mut dyn Read) -> Result<Option<Error>> {
         let mut places = HashMap::new();
         let mut names: Vec<String> = Vec::new();
         for node in self.nodes {
@@ -97,12 +170,14 @@ impl<'a> Plan<'a> {
             names.push(name.clone());
         }
         let mut pairs = Vec::new();
-        for node in self.nodes {
-            for upstream in node.after.iter().flat_map(|after| &after.of) {
-                pairs.push((places[&upstream.node], places[&node.name]));
+        let waits = self.waits().map(|(node, upstream)| (&upstream.node, &node.name));
+        let edges = self.edges.iter().map(|edge| (&edge.from, &edge.to));
+        for (from, to) in waits.chain(edges).filter(|(from, to)| from != to) {
+            // What names nobody is a violation of its own.
+            if let (Some(from), Some(to)) = (places.get(from), places.get(to)) {
+                pairs.push((*from, *to));
             }
         }
-        pairs.extend(self.edges.iter().map(|edge| (places[&edge.from], places[&edge.to])));
         let into_old = self.edges.iter().filter_map(|edge| self.known.get(&edge.to));
         let into_old: BTreeSet<RowId> = into_old.map(|target| target.row).collect();
         let into_old: Vec<RowId> = into_old.into_iter().collect();
@@ -117,7 +192,7 @@ impl<'a> Plan<'a> {
         };
         let old: Vec<_> = old.into_iter().map(|(from, to)| (place(from), place(to))).collect();
         pairs.extend(old);
-        let Some(cycle) = find_cycle(names.len(), &pairs) else { return Ok(()) };
+        let Some(cycle) = find_cycle(names.len(), &pairs) else { return Ok(None) };
         for node in &cycle {
             if let Some(row) = unnamed.get(node)
                 && let Some(execution) = read.execution(*row)?
@@ -127,11 +202,9 @@ impl<'a> Plan<'a> {
             }
         }
         let cycle: Vec<&str> = cycle.iter().map(|node| names[*node].as_str()).collect();
-        Err(Error::new(
-            Code::Cycle,
-            format!("these nodes would wait for each other: {}", tell_cycle(&cycle)),
-        )
-        .with_details(serde_json::json!({ "cycle": cycle })))
+        let told = format!("these nodes would wait for each other: {}", tell_cycle(&cycle));
+        let details = serde_json::json!({ "cycle": cycle });
+        Ok(Some(Error::new(Code::Cycle, told).with_details(details)))
     }
 
     fn refuse_entry(
@@ -182,7 +255,7 @@ impl<'a> Plan<'a> {
                 member: Some(Arc::new(member)),
                 parent,
                 terms: Some(Arc::clone(&flow.terms)),
-                gated: flow.held,
+                gated: flow.held && node.after.is_none(),
                 blocked: node.after.is_some(),
             };
             let id = id_of(node);
@@ -360,8 +433,8 @@ pub(super) fn tie_one(
     let is_new = parallel.is_empty();
     tx.add_edge(&edge)?;
     cascade.flow.counts.edges += 1;
-    match source.state.end() {
-        _ if !is_new => recount(tx, &mut join)?,
+    match cascade.told(&source) {
+        _ if !is_new => recount(tx, cascade, &mut join)?,
         Some(end) => {
             join.sources += 1;
             join.count(std::slice::from_ref(&edge), end.outcome);
@@ -399,19 +472,23 @@ fn block(tx: &mut dyn Tx, cx: &Context, target: &mut Execution) -> Result<()> {
         _ => None,
     };
     let blocked = Blocked { then: Ready::Waiting, delay: None, start_at };
+    target.gated = false;
     target.enter(State::WaitingChildren(blocked), Cause::Stage, cx.now);
     tx.save(target)?;
     log(tx, cx, target, EventKind::Blocked, None, None)
 }
 
 /// Counts a join anew from the edges into its execution.
-pub(super) fn recount(tx: &mut dyn Tx, join: &mut Join) -> Result<()> {
+pub(super) fn recount(tx: &mut dyn Tx, cascade: &Cascade, join: &mut Join) -> Result<()> {
     (join.sources, join.met, join.unmet) = (0, 0, 0);
     let edges = tx.edges_into(join.target, false)?;
     for group in edges.chunk_by(|one, other| one.source == other.source) {
+        let Some(source) = tx.execution(group[0].source)? else { continue };
+        if !join.counts(&group[0], source.parent) {
+            continue;
+        }
         join.sources += 1;
-        let source = tx.execution(group[0].source)?;
-        if let Some(end) = source.as_ref().and_then(|source| source.state.end()) {
+        if let Some(end) = cascade.told(&source) {
             join.count(group, end.outcome);
         }
     }

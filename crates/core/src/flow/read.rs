@@ -46,7 +46,9 @@ pub(crate) fn bindings(
         let Some(source) = read.execution(edge.source)? else { continue };
         let met = source.state.end().is_some_and(|end| edge.when.is_met_by(end.outcome));
         // Who made its sources sees also those that did not end as it hoped.
-        let own = source.parent == Some(execution.row) && source.status().is_terminal();
+        let child = source.parent == Some(execution.row);
+        let own = child && edge.applied && source.status().is_terminal();
+        let met = met && !child;
         if let Some(name) = edge.bind.filter(|_| met || own) {
             bound.insert(name, bind_one(read, &source, room)?);
         }
@@ -272,6 +274,9 @@ pub struct EdgeView {
     /// Whether it is satisfied; absent until its source is over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub satisfied: Option<bool>,
+    /// Whether the node has made what it waits for. Such an edge is no part of the flow's graph.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub child: bool,
 }
 
 impl Query for ListNodes {
@@ -323,6 +328,7 @@ pub(super) fn join_view(read: &mut dyn Read, target: &Execution) -> Result<Optio
             id: edge.id,
             applied: edge.applied,
             satisfied: end.map(|end| edge.when.is_met_by(end.outcome)),
+            child: source.parent == Some(target.row),
         });
     }
     Ok(Some(JoinView {

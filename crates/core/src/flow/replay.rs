@@ -79,6 +79,13 @@ fn replay(tx: &mut dyn Tx, cx: &Context, flow: Flow, nodes: &[String]) -> Result
         ));
     }
     expect_settled(&flow)?;
+    let removal = tx.find_chore(&ChoreKind::RemoveFlow { flow: flow.row })?;
+    if removal.is_some_and(|chore| chore.due_at <= cx.now) {
+        return Err(Error::new(
+            Code::WrongState,
+            format!("flow {} is being removed; submit it anew", flow.id),
+        ));
+    }
     let mut graph = Graph::load(tx, &flow)?;
     let chosen = graph.choose(&flow, nodes)?;
     let open = graph.reopened(tx, &chosen)?;
@@ -101,14 +108,13 @@ fn replay(tx: &mut dyn Tx, cx: &Context, flow: Flow, nodes: &[String]) -> Result
             }
             None => State::Waiting,
         };
-        execution.gated = cascade.flow.held;
+        execution.gated = cascade.flow.held && state == State::Waiting;
         reopen(tx, cx, &mut execution, state)?;
     }
-    for target in graph.affected(tx, &open)? {
-        let Some(mut join) = graph.join(tx, target)? else { continue };
+    for mut join in graph.affected(tx, &open)? {
         join.verdict = None;
-        recount(tx, &mut join)?;
-        let because = graph.members.get(&target).map(because_of).unwrap_or_default();
+        recount(tx, &cascade, &mut join)?;
+        let because = graph.members.get(&join.target).map(because_of).unwrap_or_default();
         cascade.judge(tx, cx, join, || because)?;
     }
     let run = cascade.flow.run;
@@ -137,6 +143,8 @@ struct Graph {
     members: BTreeMap<RowId, Execution>,
     into: BTreeMap<RowId, Vec<Edge>>,
     joins: BTreeMap<RowId, Option<Join>>,
+    /// Members that ended because the one that made them did.
+    made_by: BTreeMap<RowId, Vec<RowId>>,
 }
 
 impl Graph {
@@ -150,9 +158,19 @@ impl Graph {
             members.extend(page.into_iter().map(|execution| (execution.row, execution)));
             match last.filter(|_| more) {
                 Some(last) => after = Some(last.node.clone()),
-                None => return Ok(Self { members, into: BTreeMap::new(), joins: BTreeMap::new() }),
+                None => break,
             }
         }
+        let mut made_by = BTreeMap::<RowId, Vec<RowId>>::new();
+        for execution in members.values() {
+            let end = execution.state.end();
+            if let Some(parent) = execution.parent
+                && end.is_some_and(|end| end.reason == EndReason::ParentEnded)
+            {
+                made_by.entry(parent).or_default().push(execution.row);
+            }
+        }
+        Ok(Self { members, into: BTreeMap::new(), joins: BTreeMap::new(), made_by })
     }
 
     fn choose(&self, flow: &Flow, nodes: &[String]) -> Result<BTreeSet<RowId>> {
@@ -198,29 +216,42 @@ impl Graph {
         }
         let mut open = BTreeSet::new();
         let mut next: Vec<RowId> = chosen.iter().copied().collect();
-        while let Some(row) = next.pop() {
-            if !open.insert(row) {
-                continue;
-            }
-            if !out.contains_key(&row) {
-                // Reached backwards: what is below it was not walked yet.
-                for (source, target) in tx.reach(&[row])? {
-                    let targets = out.entry(source).or_default();
-                    if !targets.contains(&target) {
-                        targets.push(target);
+        while !next.is_empty() {
+            while let Some(row) = next.pop() {
+                if !open.insert(row) {
+                    continue;
+                }
+                if !out.contains_key(&row) {
+                    // Reached backwards: what is below it was not walked yet.
+                    for (source, target) in tx.reach(&[row])? {
+                        let targets = out.entry(source).or_default();
+                        if !targets.contains(&target) {
+                            targets.push(target);
+                        }
                     }
                 }
+                let below = out.get(&row).into_iter().flatten().copied();
+                next.extend(below.filter(|target| self.has_not_succeeded(*target)));
+                next.extend(self.made_by.get(&row).into_iter().flatten());
             }
-            let below = out.get(&row).into_iter().flatten().copied();
-            next.extend(below.filter(|target| self.has_not_succeeded(*target)));
-            for edge in self.edges_into(tx, row)?.clone() {
-                if self.is_not_needed(edge.source) {
-                    next.push(edge.source);
-                }
-            }
+            next = self.needed_again(tx, &open)?;
         }
         self.leave_out_hopeless(tx, chosen, &mut open)?;
         Ok(open)
+    }
+
+    /// Sources that were cancelled because nothing needed them, and that something open needs now.
+    fn needed_again(&mut self, tx: &mut dyn Tx, open: &BTreeSet<RowId>) -> Result<Vec<RowId>> {
+        let mut needed = Vec::new();
+        for row in open {
+            if self.prospect(tx, *row, open)? == Some(Verdict::Satisfied) {
+                continue;
+            }
+            let sources = self.edges_into(tx, *row)?.iter().map(|edge| edge.source);
+            let spare: Vec<RowId> = sources.filter(|source| !open.contains(source)).collect();
+            needed.extend(spare.into_iter().filter(|source| self.is_not_needed(*source)));
+        }
+        Ok(needed)
     }
 
     fn leave_out_hopeless(
@@ -232,7 +263,7 @@ impl Graph {
         loop {
             let mut hopeless = Vec::new();
             for row in open.iter().copied() {
-                if self.can_only_be_skipped(tx, row, open)? {
+                if self.prospect(tx, row, open)? == Some(Verdict::Impossible) {
                     hopeless.push(row);
                 }
             }
@@ -256,14 +287,14 @@ impl Graph {
         }
     }
 
-    /// Whether a join is impossible even if everything that is open again ends as it should.
-    fn can_only_be_skipped(
+    /// What the sources that are not open again decide.
+    fn prospect(
         &mut self,
         tx: &mut dyn Tx,
         row: RowId,
         open: &BTreeSet<RowId>,
-    ) -> Result<bool> {
-        let Some(mut join) = self.join(tx, row)? else { return Ok(false) };
+    ) -> Result<Option<Verdict>> {
+        let Some(mut join) = self.join(tx, row)? else { return Ok(Some(Verdict::Satisfied)) };
         (join.sources, join.met, join.unmet) = (0, 0, 0);
         let edges = self.edges_into(tx, row)?.clone();
         for group in edges.chunk_by(|one, other| one.source == other.source) {
@@ -274,20 +305,32 @@ impl Graph {
                 join.count(group, end.outcome);
             }
         }
-        Ok(join.judge() == Some(Verdict::Impossible))
+        Ok(join.judge())
     }
 
-    /// The joins to count anew: those of what is open again, and open ones that wait for it.
-    fn affected(&mut self, tx: &mut dyn Tx, open: &BTreeSet<RowId>) -> Result<BTreeSet<RowId>> {
-        let mut affected = open.clone();
+    /// The joins to count anew: those of what is open again, and undecided ones that wait for it.
+    fn affected(&mut self, tx: &mut dyn Tx, open: &BTreeSet<RowId>) -> Result<Vec<Join>> {
+        let mut affected = BTreeMap::new();
+        for row in open {
+            affected.extend(self.join(tx, *row)?.map(|join| (*row, join)));
+        }
         for row in open {
             for edge in tx.edges_from(*row, None, usize::MAX)? {
-                if self.join(tx, edge.target)?.is_some_and(|join| join.verdict.is_none()) {
-                    affected.insert(edge.target);
+                if affected.contains_key(&edge.target) {
+                    continue;
+                }
+                let waits = tx
+                    .execution(edge.target)?
+                    .is_some_and(|target| matches!(target.state, State::WaitingChildren(_)));
+                if let Some(join) = tx.join(edge.target)?
+                    && waits
+                    && join.verdict.is_none()
+                {
+                    affected.insert(edge.target, join);
                 }
             }
         }
-        Ok(affected)
+        Ok(affected.into_values().collect())
     }
 
     /// Takes an end back out of the flow's counts.
@@ -303,18 +346,34 @@ impl Graph {
         Ok(())
     }
 
+    /// The edges into a node from those that come before it.
     fn edges_into(&mut self, tx: &mut dyn Tx, row: RowId) -> Result<&Vec<Edge>> {
         if !self.into.contains_key(&row) {
-            self.into.insert(row, tx.edges_into(row, false)?);
+            let mut edges = tx.edges_into(row, false)?;
+            let child = |edge: &Edge| {
+                self.members.get(&edge.source).is_none_or(|source| source.parent == Some(row))
+            };
+            edges.retain(|edge| !child(edge));
+            self.into.insert(row, edges);
         }
         Ok(&self.into[&row])
     }
 
-    /// The join of a node, if it has one that decides whether it runs at all.
+    /// The join of a node that decides whether it runs at all, if it has one. A node that has
+    /// waited for its children since returns to what it waited for before.
     fn join(&mut self, tx: &mut dyn Tx, row: RowId) -> Result<Option<Join>> {
         if !self.joins.contains_key(&row) {
-            let join = tx.join(row)?.filter(|join| join.otherwise == Otherwise::Skip);
-            self.joins.insert(row, join.filter(|join| join.sources > 0));
+            let mut join = tx.join(row)?;
+            if let Some(Join { otherwise: Otherwise::Resume { began }, .. }) = join {
+                join = join.zip(began).map(|(join, began)| Join {
+                    need: began.need,
+                    rest: began.rest,
+                    otherwise: Otherwise::Skip,
+                    ..join
+                });
+            }
+            let has_sources = !self.edges_into(tx, row)?.is_empty();
+            self.joins.insert(row, join.filter(|_| has_sources));
         }
         Ok(self.joins[&row].clone())
     }

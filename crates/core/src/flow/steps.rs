@@ -371,7 +371,7 @@ impl Command for SetJoin {
             return Ok(SetJoinOutcome::AlreadySet);
         }
         let decided = |join: &Join| join.met + join.unmet > 0 || join.verdict.is_some();
-        if join.as_ref().is_some_and(|join| join.otherwise == Otherwise::Resume || decided(join)) {
+        if join.as_ref().is_some_and(|join| join.otherwise != Otherwise::Skip || decided(join)) {
             return Err(Error::new(
                 Code::WrongState,
                 format!("a source of {} is over; its join can not be changed", self.execution),

@@ -188,6 +188,11 @@ impl Check {
         );
     }
 
+    /// Whether nothing is wrong so far.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.violations.is_empty()
+    }
+
     /// The verdict.
     pub(crate) fn finish(self) -> Result<()> {
         match self.violations.is_empty() {

@@ -236,7 +236,7 @@ impl From<FlowOutcome> for FlowStatus {
 pub struct FlowCounts {
     /// Members.
     pub nodes: u64,
-    /// Edges.
+    /// Edges; without those of members that wait for what they have made.
     pub edges: u64,
     /// Members that ended with a result.
     pub completed: u64,
@@ -369,7 +369,8 @@ pub struct Edge {
     pub bind: Option<String>,
     /// Its name, if it was staged under one.
     pub id: Option<EdgeId>,
-    /// Whether it was acknowledged after it was staged; others always are.
+    /// Whether it was acknowledged after it was staged, or is one that its target waits for now
+    /// if the target made the source; others always are.
     pub applied: bool,
 }
 
@@ -485,7 +486,19 @@ pub enum Otherwise {
     /// The execution is skipped.
     Skip,
     /// The execution goes on and sees for itself.
-    Resume,
+    Resume {
+        /// What it waited for before it started, to which a replay returns.
+        began: Option<Beginning>,
+    },
+}
+
+/// What an execution waited for before it started, when it has waited for its children since.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Beginning {
+    /// How many sources it needed.
+    pub need: Need,
+    /// What happened to sources it no longer needed.
+    pub rest: Rest,
 }
 
 /// What came of a join.
@@ -508,12 +521,24 @@ impl Join {
             Need::Any => 1,
             Need::Count(count) => count,
         };
-        if self.met >= needed {
-            Some(Verdict::Satisfied)
-        } else if self.sources - self.unmet < needed {
-            Some(Verdict::Impossible)
-        } else {
-            None
+        let impossible = match needed > self.sources {
+            // More sources may come as long as one of those it has is open.
+            true => self.sources > 0 && self.met + self.unmet == self.sources,
+            false => self.sources - self.unmet < needed,
+        };
+        match self.met >= needed {
+            true => Some(Verdict::Satisfied),
+            false => impossible.then_some(Verdict::Impossible),
+        }
+    }
+
+    /// Whether it counts an edge into its execution, given who made the edge's source: an
+    /// execution waits for its children, or for what comes before it, and never for both.
+    pub(crate) fn counts(&self, edge: &Edge, maker: Option<RowId>) -> bool {
+        let child = maker == Some(self.target);
+        match self.otherwise {
+            Otherwise::Skip => !child,
+            Otherwise::Resume { .. } => child && edge.applied,
         }
     }
 
@@ -602,6 +627,14 @@ mod tests {
         assert_eq!(join(Need::Count(2), 3, 1, 2), Some(Verdict::Impossible));
         assert_eq!(join(Need::Any, 3, 0, 2), None);
         assert_eq!(join(Need::Any, 3, 0, 3), Some(Verdict::Impossible));
+    }
+
+    #[test]
+    fn a_count_beyond_the_sources_waits_for_more_of_them_until_all_are_over() {
+        assert_eq!(join(Need::Count(2), 0, 0, 0), None);
+        assert_eq!(join(Need::Count(2), 1, 0, 0), None);
+        assert_eq!(join(Need::Count(2), 1, 1, 0), Some(Verdict::Impossible));
+        assert_eq!(join(Need::Any, 0, 0, 0), None);
     }
 
     #[test]

@@ -20,9 +20,9 @@ pub use error::{Again, Class, Code, Error, LeaseLost, Result};
 pub use execution::{Execution, Progress};
 pub(crate) use flow::member_id;
 pub use flow::{
-    CancelScope, Closing, ClosingCause, Edge, Extent, Flow, FlowCounts, FlowEnd, FlowOutcome,
-    FlowState, FlowStatus, FlowTerms, Join, JoinRule, Member, Need, OnMemberFailure, Otherwise,
-    Rest, Verdict, When,
+    Beginning, CancelScope, Closing, ClosingCause, Edge, Extent, Flow, FlowCounts, FlowEnd,
+    FlowOutcome, FlowState, FlowStatus, FlowTerms, Join, JoinRule, Member, Need, OnMemberFailure,
+    Otherwise, Rest, Verdict, When,
 };
 pub use id::{
     ChoreId, Cursor, DEFAULT_NAME, EdgeId, Epoch, ExecutionId, FlowId, FlowRow, LaneId, LeaseToken,
