@@ -15,6 +15,7 @@ pub const SCHEMA_VERSION: u32 = MIGRATIONS.len() as u32;
 const MIGRATIONS: &[(&str, &str)] = &[
     ("executions", include_str!("../migrations/0001_executions.sql")),
     ("inbox", include_str!("../migrations/0002_inbox.sql")),
+    ("flows", include_str!("../migrations/0003_flows.sql")),
 ];
 
 /// The migrations that a schema of this version lacks.
