@@ -84,7 +84,14 @@ struct Claimed {
 const SUBMIT: &str = "
     WITH new AS MATERIALIZED (
         SELECT *
-        FROM unnest($1::bigint[], $2::uuid[], $3::bytea[]) AS new (id, uuid, input)
+        FROM unnest($1::bigint[], $2::uuid[], $3::bytea[]) WITH ORDINALITY
+            AS new (id, uuid, input, place)
+    ),
+    batch AS (
+        INSERT INTO batches (size, at, source, base)
+        SELECT count(*), $5, 0, nextval('bases')
+        FROM new
+        RETURNING id
     ),
     executions AS (
         INSERT INTO executions (
@@ -99,8 +106,8 @@ const SUBMIT: &str = "
         SELECT id, input
         FROM new
     )
-    INSERT INTO events (cursor, kind, at, namespace, execution, uuid, lane, epoch)
-    SELECT nextval('cursors'), $6, $5, 1, id, uuid, 1, 0
+    INSERT INTO events (batch, place, kind, at, namespace, execution, uuid, lane, epoch)
+    SELECT (SELECT id FROM batch), place, $6, $5, 1, id, uuid, 1, 0
     FROM new";
 
 const CLAIM: &str = "
@@ -120,11 +127,18 @@ const CLAIM: &str = "
         WHERE executions.id = next.id
         RETURNING executions.*
     ),
+    batch AS (
+        INSERT INTO batches (size, at, source, base)
+        SELECT count(*), $3, 0, nextval('bases')
+        FROM claimed
+        HAVING count(*) > 0
+        RETURNING id
+    ),
     logged AS (
         INSERT INTO events (
-            cursor, kind, at, namespace, execution, uuid, lane, attempt, epoch, worker
+            batch, place, kind, at, namespace, execution, uuid, lane, attempt, epoch, worker
         )
-        SELECT nextval('cursors'), $6, $3, 1, id, uuid, 1, 1, 1, $5
+        SELECT (SELECT id FROM batch), row_number() OVER (), $6, $3, 1, id, uuid, 1, 1, 1, $5
         FROM claimed
     )
     SELECT claimed.uuid, claimed.secret, claimed.policy, claimed.tags, inputs.bytes
@@ -158,11 +172,17 @@ const COMPLETE: &str = "
         )
         SELECT id, 1, 1, 1, $9, secret, since, $6
         FROM held
+    ),
+    batch AS (
+        INSERT INTO batches (size, at, source, base)
+        SELECT count(*), $6, 0, nextval('bases')
+        FROM held
+        RETURNING id
     )
     INSERT INTO events (
-        cursor, kind, at, namespace, execution, uuid, lane, attempt, epoch, worker
+        batch, place, kind, at, namespace, execution, uuid, lane, attempt, epoch, worker
     )
-    SELECT nextval('cursors'), $10, $6, 1, id, uuid, 1, 1, 2, $9
+    SELECT (SELECT id FROM batch), row_number() OVER (), $10, $6, 1, id, uuid, 1, 1, 2, $9
     FROM held";
 
 impl Floor {
@@ -180,7 +200,7 @@ impl Floor {
                  SET enable_bitmapscan TO off;
                  SET jit TO off;
                  SET client_min_messages TO warning;
-                 CREATE SEQUENCE IF NOT EXISTS cursors;"
+                 CREATE SEQUENCE IF NOT EXISTS bases;"
             ))
             .await?;
         Ok(Self {

@@ -143,7 +143,7 @@ fn another_process_is_told_of_a_commit() {
     let schema = Schema::new("told");
     let (mut here, mut there) = (schema.open(), schema.open());
     let (sender, told) = mpsc::channel();
-    there.listen(Arc::new(move || sender.send(()).unwrap_or_default())).expect("it listens");
+    there.listen(Arc::new(move |_| sender.send(()).unwrap_or_default())).expect("it listens");
     // It begins to listen in its own time: what comes before that is not told.
     let is_told = (0..50).any(|_| {
         run(&mut here, submit(1)).expect("it is submitted");

@@ -11,7 +11,10 @@ use crate::error::{Fault, Result};
 use crate::link::{Link, Step, params};
 use crate::sql::{events as sql, meta};
 
-pub(crate) fn add(events: &[NewEvent]) -> Result<Step> {
+/// Adds events as one batch of a process.
+pub(crate) fn add(events: &[NewEvent], source: i64) -> Result<Step> {
+    let size = i32::try_from(events.len()).unwrap_or(i32::MAX);
+    let newest = events.iter().map(|event| event.at.as_millis()).max();
     let kinds: Vec<i32> = events.iter().map(|event| code(event.kind.code())).collect();
     let times: Vec<i64> = events.iter().map(|event| event.at.as_millis()).collect();
     let namespaces: Vec<i64> = events.iter().map(|event| event.namespace.0).collect();
@@ -33,7 +36,8 @@ pub(crate) fn add(events: &[NewEvent]) -> Result<Step> {
     let rows: Vec<Option<i64>> =
         events.iter().map(|event| event.execution.map(|(row, _)| row.0)).collect();
     let params = params![
-        kinds, times, namespaces, uuids, lanes, attempts, epochs, workers, tags, data, rows
+        size, newest, source, kinds, times, namespaces, uuids, lanes, attempts, epochs, workers,
+        tags, data, rows
     ];
     Ok(Step::Prepared(sql::ADD, params))
 }

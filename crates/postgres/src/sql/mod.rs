@@ -4,6 +4,7 @@
 //! number of rows. A statement that locks has two forms: the first questions of a transaction wait
 //! for locks in a fixed order, later ones may not wait (`…_NOWAIT`).
 
+pub(crate) mod batches;
 pub(crate) mod chores;
 pub(crate) mod events;
 pub(crate) mod executions;
