@@ -70,16 +70,14 @@ table executions
     created_by text
     progress text
     key text
-    CHECK (
-CASE state
-    WHEN 0 THEN num_nonnulls(until, worker, secret, ttl_ms) = 0
-    WHEN 1 THEN num_nonnulls(until, worker, secret, ttl_ms) = 0
-    WHEN 2 THEN until IS NOT NULL AND num_nonnulls(worker, secret, ttl_ms) = 0
-    WHEN 3 THEN num_nulls(until, worker, secret) = 0 AND ttl_ms IS NULL
-    WHEN 4 THEN num_nulls(until, worker, secret, ttl_ms) = 0
-    ELSE num_nonnulls(until, worker, secret, ttl_ms) = 0 AND state >= 10 AND state <= 13 AND detail IS NOT NULL
-END)
     CHECK (length(secret) = 16)
+    CHECK (num_nonnulls(until, worker, secret, ttl_ms) =
+CASE state
+    WHEN 2 THEN 1
+    WHEN 3 THEN 3
+    WHEN 4 THEN 4
+    ELSE 0
+END)
     CHECK (priority >= 0 AND priority <= 9000)
     CREATE INDEX due ON executions USING btree (due_at, id) WHERE ((due_at IS NOT NULL) AND (state < 10))
     CREATE INDEX owned ON executions USING btree (worker, namespace, id) WHERE (worker IS NOT NULL)

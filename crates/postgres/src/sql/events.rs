@@ -80,19 +80,11 @@ pub(crate) const ADD: &str = "
         VALUES ($1, $2, $3)
         RETURNING id
     )
-    INSERT INTO events (
-        batch, place, kind, at, namespace, uuid, lane, attempt, epoch, worker, tags, data,
-        execution
-    )
+    INSERT INTO events
     SELECT
-        (SELECT id FROM added), place, kind, at, namespace, uuid, lane, attempt, epoch, worker,
-        tags, data, execution
-    FROM unnest(
-        $4::integer[], $5::bigint[], $6::bigint[], $7::uuid[], $8::bigint[], $9::bigint[],
-        $10::bigint[], $11::text[], $12::text[], $13::text[], $14::bigint[]
-    ) WITH ORDINALITY AS new (
-        kind, at, namespace, uuid, lane, attempt, epoch, worker, tags, data, execution, place
-    )";
+        (SELECT id FROM added), place, kind, at, namespace, execution, uuid, lane, attempt, epoch,
+        worker, tags, data
+    FROM unnest($4::events[])";
 
 /// Of the oldest, those before the first that is not old.
 pub(crate) const TRIM: &str = "
