@@ -3,15 +3,18 @@
 //! Every scenario prints one JSON object per line with `--json`, else a table. Machines are noisy:
 //! look at the ratios of one run, not at the figures of two.
 
+mod cpu;
 mod depth;
 mod floor;
 mod lifecycle;
 mod report;
+mod stores;
 
 use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
+use stores::{Kind, Stores};
 
 /// Measures Everloom.
 #[derive(Parser)]
@@ -33,6 +36,9 @@ enum Scenario {
 /// What every scenario takes.
 #[derive(Args)]
 struct Common {
+    /// Which store
+    #[arg(long, value_enum, default_value_t = Kind::Sqlite)]
+    store: Kind,
     /// Print one JSON object per line
     #[arg(long)]
     json: bool,
@@ -42,14 +48,9 @@ struct Common {
 }
 
 impl Common {
-    /// A new folder that goes away with the value.
-    fn scratch(&self) -> Result<tempfile::TempDir> {
-        let mut builder = tempfile::Builder::new();
-        builder.prefix("everloom-bench-");
-        Ok(match &self.folder {
-            Some(folder) => builder.tempdir_in(folder)?,
-            None => builder.tempdir()?,
-        })
+    /// A new place for databases that goes away with the value.
+    fn stores(&self) -> Result<Stores> {
+        Stores::open(self.store, self.folder.as_deref())
     }
 }
 

@@ -97,8 +97,8 @@ pub use retry::{Failure, FailureClass};
 pub use revoke::{NothingToRevoke, RevokeLease, RevokeOutcome};
 pub use set_tags::{SetTags, Tagged};
 pub use store::{
-    BackupProgress, Count, EventScan, EventSlice, EventSpan, ListScan, ListSlice, Read, Source,
-    Store, StoreInfo, Transaction, Tx,
+    BackupProgress, Count, EventScan, EventSlice, EventSpan, ListScan, ListSlice, News, Read,
+    Source, Store, StoreInfo, Transaction, Tx,
 };
 pub use submit::{NewExecution, Submission, Submit, Submitted};
 pub use worker::{
