@@ -1,16 +1,16 @@
 //! What a claim costs with few and with many executions waiting.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use clap::Args;
-use everloom::{Claim, Durability, Engine, NewExecution, Payload};
+use everloom::{Claim, Durability, NewExecution, Payload};
 use serde::Serialize;
 
 use crate::Common;
 use crate::lifecycle::INPUT;
 use crate::report::{Report, bar, percentiles, rounded};
+use crate::stores::Stores;
 
 #[derive(Args)]
 pub(crate) struct Depth {
@@ -39,24 +39,25 @@ struct Row {
     ratio: f64,
     /// At its highest, since the program began.
     rss_mib: u64,
+    /// How large the database is.
     file_mib: u64,
 }
 
 impl Depth {
     pub(crate) async fn run(self) -> Result<()> {
         let mut report = Report::new(self.common.json);
-        let scratch = self.common.scratch()?;
+        let stores = self.common.stores()?;
         let mut first = None;
         for &waiting in &self.waiting {
             ensure!(self.claims < waiting, "measure fewer claims than executions wait");
-            let file = scratch.path().join(format!("depth-{waiting}.db"));
-            fill(&file, waiting).await?;
-            let (claim_us, p99_us) = self.claim(&file, Durability::Normal).await?;
-            let (claim_full_us, _) = self.claim(&file, Durability::Full).await?;
+            let name = format!("depth_{waiting}");
+            fill(&stores, &name, waiting).await?;
+            let (claim_us, p99_us) = self.claim(&stores, &name, Durability::Normal).await?;
+            let (claim_full_us, _) = self.claim(&stores, &name, Durability::Full).await?;
             let base = *first.get_or_insert(claim_us);
             report.add(Row {
                 scenario: "depth",
-                store: "sqlite",
+                store: stores.name(),
                 waiting,
                 rate: rounded(1e6 / claim_us.max(1) as f64),
                 claim_us,
@@ -65,16 +66,21 @@ impl Depth {
                 claim_full_us,
                 ratio: rounded(claim_us as f64 / base as f64),
                 rss_mib: resident_mib(),
-                file_mib: std::fs::metadata(&file)?.len() >> 20,
+                file_mib: stores.mib(&name).await?,
             })?;
+            stores.remove(&name).await?;
         }
         report.finish();
         Ok(())
     }
 
-    async fn claim(&self, file: &Path, durability: Durability) -> Result<(u64, u64)> {
-        let url = file.to_str().context("not UTF-8")?;
-        let engine = Engine::options().durability(durability).open(url).await?;
+    async fn claim(
+        &self,
+        stores: &Stores,
+        name: &str,
+        durability: Durability,
+    ) -> Result<(u64, u64)> {
+        let engine = stores.engine(name, durability).await?;
         let claims = self.claims / 2;
         let mut latencies = Vec::new();
         for _ in 0..claims {
@@ -88,8 +94,8 @@ impl Depth {
     }
 }
 
-async fn fill(file: &Path, waiting: u64) -> Result<()> {
-    let engine = Engine::open(file.to_str().context("not UTF-8")?).await?;
+async fn fill(stores: &Stores, name: &str, waiting: u64) -> Result<()> {
+    let engine = stores.engine(name, Durability::Full).await?;
     let bar = bar(&format!("{waiting} waiting"), waiting)?;
     let mut left = waiting;
     while left > 0 {

@@ -1,18 +1,19 @@
 //! Submit, claim and complete through the engine, next to the floor.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use everloom::{Claim, Engine, NewExecution, Payload, Status};
+use everloom::{Claim, Durability, Engine, NewExecution, Payload, Status};
 use indicatif::ProgressBar;
 use serde::Serialize;
 
+use crate::Common;
+use crate::cpu::Spent;
 use crate::report::{Report, bar, percentiles, rounded};
-use crate::{Common, floor};
+use crate::stores::Stores;
 
 /// What an execution gets and what its worker delivers.
 pub(crate) const INPUT: [u8; 100] = [7; 100];
@@ -41,31 +42,35 @@ struct Row {
     ratio: f64,
     p50_us: u64,
     p99_us: u64,
+    /// Processor time per lifecycle, of everyone and of the server alone.
+    cpu_us: u64,
+    server_cpu_us: u64,
 }
 
 impl Lifecycle {
     pub(crate) async fn run(self) -> Result<()> {
         let mut report = Report::new(self.common.json);
-        let scratch = self.common.scratch()?;
+        let stores = self.common.stores()?;
         for (run, &callers) in self.callers.iter().enumerate() {
             let count = self.count.unwrap_or(if callers == 1 { 3_000 } else { 60_000 });
             // Before and after, because the machine may be quieter at one of the two.
-            let file = |name: &str| scratch.path().join(format!("{name}-{run}.db"));
-            let before = floor::lifecycles(&file("before"))?;
-            let (rate, latencies) = measure(&file("engine"), callers, count).await?;
-            let after = floor::lifecycles(&file("after"))?;
+            let before = stores.floor(&format!("before_{run}")).await?;
+            let measured = measure(&stores, &format!("engine_{run}"), callers, count).await?;
+            let after = stores.floor(&format!("after_{run}")).await?;
             let floor = f64::midpoint(before, after);
-            let (p50_us, p99_us) = percentiles(latencies);
+            let (p50_us, p99_us) = percentiles(measured.latencies);
             report.add(Row {
                 scenario: "lifecycle",
-                store: "sqlite",
+                store: stores.name(),
                 callers,
                 lifecycles: count,
-                rate: rounded(rate),
+                rate: rounded(measured.rate),
                 floor: rounded(floor),
-                ratio: rounded(rate / floor),
+                ratio: rounded(measured.rate / floor),
                 p50_us,
                 p99_us,
+                cpu_us: measured.spent.total(),
+                server_cpu_us: measured.spent.server,
             })?;
         }
         report.finish();
@@ -73,12 +78,20 @@ impl Lifecycle {
     }
 }
 
-/// Lifecycles per second, and how long each call took.
-async fn measure(file: &Path, callers: usize, count: u64) -> Result<(f64, Vec<Duration>)> {
-    let engine = Engine::open(file.to_str().context("not UTF-8")?).await?;
+struct Measured {
+    /// Lifecycles per second.
+    rate: f64,
+    /// How long each call took.
+    latencies: Vec<Duration>,
+    /// For each lifecycle.
+    spent: Spent,
+}
+
+async fn measure(stores: &Stores, name: &str, callers: usize, count: u64) -> Result<Measured> {
+    let engine = stores.engine(name, Durability::Full).await?;
     let bar = bar(&format!("engine, {callers} callers"), count)?;
     let left = Arc::new(AtomicU64::new(count));
-    let began = Instant::now();
+    let (began, spent) = (Instant::now(), stores.cpu_us());
     let tasks: Vec<_> = (0..callers)
         .map(|caller| tokio::spawn(call(engine.clone(), caller, Arc::clone(&left), bar.clone())))
         .collect();
@@ -87,11 +100,13 @@ async fn measure(file: &Path, callers: usize, count: u64) -> Result<(f64, Vec<Du
         latencies.extend(task.await??);
     }
     let rate = count as f64 / began.elapsed().as_secs_f64();
+    let spent = stores.cpu_us().per(spent, count);
     bar.finish_and_clear();
     let counts = engine.counts().await?;
     ensure!(counts.of(Status::Completed) == count, "not every execution completed: {counts:?}");
     engine.close(Duration::from_secs(5)).await;
-    Ok((rate, latencies))
+    stores.remove(name).await?;
+    Ok(Measured { rate, latencies, spent })
 }
 
 async fn call(
@@ -101,6 +116,8 @@ async fn call(
     bar: ProgressBar,
 ) -> Result<Vec<Duration>> {
     let worker = format!("worker-{caller}");
+    // What a caller submitted may be claimed by another, whose own is about to become visible.
+    let claim = Claim { wait: Duration::from_secs(10), ..Claim::new(worker) };
     let mut latencies = Vec::new();
     let mut done = 0;
     while left
@@ -112,7 +129,7 @@ async fn call(
         latencies.push(at.elapsed());
 
         let at = Instant::now();
-        let claimed = engine.claim(Claim::new(&worker)).await?;
+        let claimed = engine.claim(claim.clone()).await?;
         latencies.push(at.elapsed());
 
         let lease = &claimed.leases.first().context("nothing to claim")?.lease;

@@ -3,15 +3,19 @@
 //! Every scenario prints one JSON object per line with `--json`, else a table. Machines are noisy:
 //! look at the ratios of one run, not at the figures of two.
 
+mod cpu;
 mod depth;
 mod floor;
+mod flows;
 mod lifecycle;
 mod report;
+mod stores;
 
 use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
+use stores::{Kind, Stores};
 
 /// Measures Everloom.
 #[derive(Parser)]
@@ -28,11 +32,16 @@ enum Scenario {
     Lifecycle(lifecycle::Lifecycle),
     /// What a claim costs with few and with many executions waiting, and how much memory that takes
     Depth(depth::Depth),
+    /// Whole flows from submit to done, and what a member costs in flows of different sizes
+    Flows(flows::Flows),
 }
 
 /// What every scenario takes.
 #[derive(Args)]
 struct Common {
+    /// Which store
+    #[arg(long, value_enum, default_value_t = Kind::Sqlite)]
+    store: Kind,
     /// Print one JSON object per line
     #[arg(long)]
     json: bool,
@@ -42,14 +51,9 @@ struct Common {
 }
 
 impl Common {
-    /// A new folder that goes away with the value.
-    fn scratch(&self) -> Result<tempfile::TempDir> {
-        let mut builder = tempfile::Builder::new();
-        builder.prefix("everloom-bench-");
-        Ok(match &self.folder {
-            Some(folder) => builder.tempdir_in(folder)?,
-            None => builder.tempdir()?,
-        })
+    /// A new place for databases that goes away with the value.
+    fn stores(&self) -> Result<Stores> {
+        Stores::open(self.store, self.folder.as_deref())
     }
 }
 
@@ -58,5 +62,6 @@ async fn main() -> Result<()> {
     match Cli::parse().scenario {
         Scenario::Lifecycle(lifecycle) => lifecycle.run().await,
         Scenario::Depth(depth) => depth.run().await,
+        Scenario::Flows(flows) => flows.run().await,
     }
 }

@@ -1,3 +1,14 @@
+table batches
+    id bigint NOT NULL IDENTITY
+    size integer NOT NULL
+    at bigint NOT NULL
+    source bigint NOT NULL
+    base bigint
+    CHECK (size > 0)
+    CREATE INDEX batches_to_number ON batches USING btree (id) WHERE (base IS NULL)
+    CREATE UNIQUE INDEX batches_by_base ON batches USING btree (base) WHERE (base IS NOT NULL)
+    CREATE UNIQUE INDEX batches_pkey ON batches USING btree (id)
+sequence batches_id_seq
 table chores
     id bigint NOT NULL IDENTITY
     kind text COLLATE "C" NOT NULL
@@ -12,8 +23,8 @@ table committers
     at bigint NOT NULL
     CREATE UNIQUE INDEX committers_pkey ON committers USING btree (id)
 table events
-    id bigint NOT NULL IDENTITY
-    cursor bigint
+    batch bigint NOT NULL
+    place integer NOT NULL
     kind integer NOT NULL
     at bigint NOT NULL
     namespace bigint NOT NULL
@@ -26,11 +37,8 @@ table events
     tags text
     data text
     CHECK ((execution IS NULL) = (uuid IS NULL))
-    CREATE INDEX events_of_execution ON events USING btree (execution, cursor) WHERE ((execution IS NOT NULL) AND (cursor IS NOT NULL))
-    CREATE INDEX events_to_number ON events USING btree (id) WHERE (cursor IS NULL)
-    CREATE UNIQUE INDEX events_by_cursor ON events USING btree (cursor) WHERE (cursor IS NOT NULL)
-    CREATE UNIQUE INDEX events_pkey ON events USING btree (id)
-sequence events_id_seq
+    CREATE INDEX events_of_execution ON events USING btree (execution, batch, place) WHERE (execution IS NOT NULL)
+    CREATE UNIQUE INDEX events_pkey ON events USING btree (batch, place)
 sequence execution_rows
 table executions
     id bigint NOT NULL
@@ -62,16 +70,14 @@ table executions
     created_by text
     progress text
     key text
-    CHECK (
-CASE state
-    WHEN 0 THEN num_nonnulls(until, worker, secret, ttl_ms) = 0
-    WHEN 1 THEN num_nonnulls(until, worker, secret, ttl_ms) = 0
-    WHEN 2 THEN until IS NOT NULL AND num_nonnulls(worker, secret, ttl_ms) = 0
-    WHEN 3 THEN num_nulls(until, worker, secret) = 0 AND ttl_ms IS NULL
-    WHEN 4 THEN num_nulls(until, worker, secret, ttl_ms) = 0
-    ELSE num_nonnulls(until, worker, secret, ttl_ms) = 0 AND state >= 10 AND state <= 13 AND detail IS NOT NULL
-END)
     CHECK (length(secret) = 16)
+    CHECK (num_nonnulls(until, worker, secret, ttl_ms) =
+CASE state
+    WHEN 2 THEN 1
+    WHEN 3 THEN 3
+    WHEN 4 THEN 4
+    ELSE 0
+END)
     CHECK (priority >= 0 AND priority <= 9000)
     CREATE INDEX due ON executions USING btree (due_at, id) WHERE ((due_at IS NOT NULL) AND (state < 10))
     CREATE INDEX owned ON executions USING btree (worker, namespace, id) WHERE (worker IS NOT NULL)

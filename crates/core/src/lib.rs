@@ -109,7 +109,7 @@ pub use revoke::{NothingToRevoke, RevokeLease, RevokeOutcome};
 pub use set_tags::{SetTags, Tagged};
 pub use store::{
     BackupProgress, Count, EventScan, EventSlice, EventSpan, FlowScan, FlowSlice, ListScan,
-    ListSlice, MemberCount, Read, Source, Store, StoreInfo, Transaction, Tx,
+    ListSlice, MemberCount, News, Read, Source, Store, StoreInfo, Transaction, Tx,
 };
 pub use submit::{NewExecution, Submission, Submit, Submitted};
 pub use worker::{

@@ -57,11 +57,10 @@ pub trait Store: Source {
     /// Whether another process has committed since the last time this was asked.
     fn changed_elsewhere(&mut self) -> Result<bool>;
 
-    /// Calls `changed` from now on, on a thread of its own, whenever another process has committed
-    /// or something committed can be seen only now; says whether it will. A store that does not is
-    /// asked with [`Store::changed_elsewhere`].
-    fn listen(&mut self, changed: Arc<dyn Fn() + Send + Sync>) -> Result<bool> {
-        drop(changed);
+    /// Calls `tell` from now on, on a thread of its own, whenever there are news; says whether it
+    /// will. A store that does not is asked with [`Store::changed_elsewhere`].
+    fn listen(&mut self, tell: Arc<dyn Fn(News) + Send + Sync>) -> Result<bool> {
+        drop(tell);
         Ok(false)
     }
 
@@ -80,6 +79,15 @@ pub trait Store: Source {
 
     /// Forgets a backup that is under way.
     fn abandon_backup(&mut self) {}
+}
+
+/// What a store tells of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum News {
+    /// Another process has committed, or may have.
+    Elsewhere,
+    /// Events that this process has committed can be read only now.
+    Events,
 }
 
 /// What a store is.

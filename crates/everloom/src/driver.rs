@@ -140,7 +140,7 @@ impl Driver {
         let info = first.info();
         let hub = Arc::new(Hub::default());
         let told = Arc::clone(&hub);
-        let listens = first.listen(Arc::new(move || told.wake_everyone()))?;
+        let listens = first.listen(Arc::new(move |news| told.hear(news)))?;
         let watched = info.store != "memory" && !listens;
         let writers = stores.len();
         let inner = Arc::new(Inner {

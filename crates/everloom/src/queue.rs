@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use everloom_core::{Code, Error, Result, Store};
 use tokio::sync::Notify;
@@ -30,6 +30,9 @@ pub(crate) enum Phase {
     /// Everything is refused, and the writer leaves at once.
     Stopped,
 }
+
+/// How long a writer waits for more while another one is at work.
+const GATHER: Duration = Duration::from_millis(1);
 
 pub(crate) struct Queue {
     state: Mutex<State>,
@@ -56,6 +59,8 @@ struct State {
     /// The size of the last batch, counting those who came while it ran.
     last_batch: usize,
     phase: Phase,
+    /// Whether a writer that is up waits for more.
+    gathering: bool,
     /// Writers that sleep, and how many of them were called.
     sleeping: usize,
     called: usize,
@@ -108,6 +113,15 @@ impl State {
     /// Whether a writer has a reason to get up.
     fn calls_writer(&self) -> bool {
         !self.stores.is_empty() && (!self.nothing_waits() || self.phase >= Phase::Emptying)
+    }
+
+    /// Whether a writer has a reason to begin at once. While another one is at work, most callers
+    /// wait for that: those few who do not are better served together with the next of them.
+    fn is_worth_a_turn(&self) -> bool {
+        self.taken == 0
+            || self.jobs.len() * 2 >= self.last_batch
+            || !self.visits.is_empty()
+            || self.phase >= Phase::Emptying
     }
 }
 
@@ -186,6 +200,7 @@ impl Queue {
             answering: 0,
             last_batch: 0,
             phase: Phase::Open,
+            gathering: false,
             sleeping: 0,
             called: 0,
         };
@@ -272,7 +287,9 @@ impl Queue {
 
     /// Gets a writer up if there is a reason, and tells who waits for the end.
     fn stir(&self, mut state: MutexGuard<'_, State>) {
-        let call = state.called < state.sleeping && state.calls_writer();
+        let call = state.called < state.sleeping
+            && state.calls_writer()
+            && (!state.gathering || state.is_worth_a_turn());
         state.called += usize::from(call);
         let ending = state.phase > Phase::Open;
         drop(state);
@@ -288,9 +305,25 @@ impl Queue {
     /// when it is to leave.
     pub(crate) fn next_turn(&self, most: usize) -> Option<Turn<'_>> {
         let mut state = lock(&self.state);
-        while !state.calls_writer() {
+        let mut gathered = false;
+        loop {
+            let wanted = state.calls_writer();
+            if wanted && (gathered || state.is_worth_a_turn()) {
+                break;
+            }
             state.sleeping += 1;
-            state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+            // One who gathers is enough.
+            if wanted && !state.gathering {
+                state.gathering = true;
+                let waited = self.work.wait_timeout(state, GATHER);
+                let (woken, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+                gathered = waited.timed_out();
+                state = woken;
+                state.gathering = false;
+            } else {
+                state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+                gathered = false;
+            }
             state.sleeping -= 1;
             state.called = state.called.saturating_sub(1);
         }

@@ -150,7 +150,7 @@ impl Database {
     }
 
     fn try_commit(&mut self, changes: &Changes, now: Timestamp) -> error::Result<()> {
-        let mut flush = flush(changes, &self.open.told)?;
+        let mut flush = flush(changes, &self.open.told, self.watch.source())?;
         let number = self.commits + 1;
         let noted = params![self.committer, number, now.as_millis()];
         flush.steps.push(Step::Prepared(sql::meta::NOTE_COMMIT, noted));

@@ -59,7 +59,8 @@ impl Flush {
     }
 }
 
-pub(crate) fn flush(changes: &Changes, told: &Told) -> Result<Flush> {
+/// Everything a batch of a process wrote.
+pub(crate) fn flush(changes: &Changes, told: &Told, source: i64) -> Result<Flush> {
     let mut flush = Flush::default();
     if !changes.namespaces.is_empty() {
         flush.steps.push(namespaces::save(&changes.namespaces)?);
@@ -90,7 +91,7 @@ pub(crate) fn flush(changes: &Changes, told: &Told) -> Result<Flush> {
         flush.steps.push(inbox::add(&changes.new_requests));
     }
     if !changes.events.is_empty() {
-        flush.steps.push(events::add(&changes.events)?);
+        flush.steps.push(events::add(&changes.events, source)?);
     }
     Ok(flush)
 }

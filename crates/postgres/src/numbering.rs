@@ -2,78 +2,121 @@
 //!
 //! A follower asks for what comes after the last cursor it saw, so an event may never appear
 //! before a cursor that was already seen. An id drawn while a transaction runs does not do: a
-//! transaction that drew a low one may commit last. So events are written without a cursor, and a
-//! pass of its own numbers what is committed:
+//! transaction that drew a low one may commit last. So the events of a transaction are written
+//! without cursors, as a batch with an id, and a pass of its own numbers what is committed:
 //!
 //! - One pass runs at a time, in any process, under an advisory lock that goes with its
 //!   transaction. Its second statement sees everything the pass before has committed, so cursors
-//!   grow without gaps and a committed cursor is below every later one. Nothing is lost: an event
+//!   grow without gaps and a committed cursor is below every later one. Nothing is lost: a batch
 //!   that commits late is numbered late.
 //! - A pass numbers in the order of the ids. An effect draws its id after its cause was committed,
 //!   because the rule that wrote it saw the cause; so the cause has the lower id, and a pass that
-//!   sees the effect also sees the cause. Events of one transaction keep their order.
+//!   sees the effect also sees the cause. Events of one batch keep their order.
 //! - A pass touches only committed rows. Someone's open transaction, here or in another database,
 //!   holds back its own events and nobody else's.
 //!
-//! A pass is one script, so that the server finishes it even if whoever sent it stands still. It
-//! also moves the floor of the clock up to the newest event, and tells all who listen.
+//! A pass is sent as a whole, so that the server finishes it even if whoever sent it stands still.
+//! It also moves the floor of the clock up to the newest event, and tells all who listen.
+
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, Row, Statement};
 
 use crate::error::Result;
-use crate::link::Link;
+use crate::link::{Link, Step, params};
+use crate::sql;
 use crate::target::Target;
 
-/// How many events one pass numbers at most.
-const SLICE: usize = 10_000;
+/// How many batches one pass numbers at most.
+const SLICE: i64 = 10_000;
 
-/// What a pass tells the channel.
-pub(crate) const NUMBERED: &str = "numbered";
+/// What a pass has told the channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Message {
+    /// There are new cursors, all for what this process wrote.
+    NumberedOf(i64),
+    /// There are new cursors.
+    Numbered,
+    /// It comes from a transaction that nobody's store has committed.
+    Other,
+}
 
-/// The script of a pass; returns how many events it has numbered.
-pub(crate) fn script(target: &Target) -> String {
-    let (schema, channel) = (&target.schema, target.channel());
-    format!(
-        "SELECT pg_advisory_xact_lock(hashtextextended('everloom/{schema}', 2));
-         WITH new AS MATERIALIZED (
-             SELECT id, (SELECT last_cursor FROM meta WHERE id = 1) + row_number() OVER (ORDER BY id) AS cursor
-             FROM (
-                 SELECT id
-                 FROM events
-                 WHERE cursor IS NULL
-                 ORDER BY id
-                 LIMIT {SLICE}
-             ) AS committed
-         ),
-         numbered AS (
-             UPDATE events SET cursor = new.cursor
-             FROM new
-             WHERE events.id = new.id
-             RETURNING new.cursor, events.at
-         ),
-         newest AS (
-             SELECT count(*) AS events, max(cursor) AS cursor, max(at) AS at
-             FROM numbered
-         ),
-         moved AS (
-             UPDATE meta SET
-                 last_cursor = newest.cursor,
-                 last_now = greatest(last_now, newest.at)
-             FROM newest
-             WHERE id = 1 AND newest.events > 0
-             RETURNING newest.events
-         )
-         SELECT events, pg_notify('{channel}', '{NUMBERED}')
-         FROM moved"
-    )
+impl Message {
+    pub(crate) fn parse(text: &str) -> Self {
+        match text.strip_prefix("numbered") {
+            Some("") => Self::Numbered,
+            Some(rest) => rest.trim_start().parse().map_or(Self::Numbered, Self::NumberedOf),
+            None => Self::Other,
+        }
+    }
+}
+
+fn lock_name(target: &Target) -> String {
+    format!("everloom/{}", target.schema)
 }
 
 /// Numbers what is committed.
 pub(crate) fn number(link: &mut Link) -> Result<()> {
-    let script = script(&link.target().clone());
-    while is_full(link.script(&script)?.as_deref()) {}
-    Ok(())
+    let (lock, channel) = (lock_name(link.target()), link.target().channel());
+    loop {
+        let answers = link.run(&[
+            Step::Plain(sql::BEGIN_WRITE),
+            Step::Prepared(sql::batches::LOCK, params![lock.clone()]),
+            Step::Prepared(sql::batches::NUMBER, params![SLICE, channel.clone()]),
+            Step::Plain(sql::COMMIT),
+        ])?;
+        if !is_full(&answers[2]) {
+            return Ok(());
+        }
+    }
+}
+
+/// Numbers on a connection that does nothing else.
+pub(crate) struct Numberer<'a> {
+    client: &'a Client,
+    lock: Statement,
+    number: Statement,
+    lock_name: String,
+    channel: String,
+}
+
+impl<'a> Numberer<'a> {
+    pub(crate) async fn prepare(
+        client: &'a Client,
+        target: &Target,
+    ) -> std::result::Result<Self, tokio_postgres::Error> {
+        Ok(Self {
+            client,
+            lock: client.prepare(sql::batches::LOCK).await?,
+            number: client.prepare(sql::batches::NUMBER).await?,
+            lock_name: lock_name(target),
+            channel: target.channel(),
+        })
+    }
+
+    /// Numbers what is committed.
+    pub(crate) async fn run(&self) -> std::result::Result<(), tokio_postgres::Error> {
+        let lock: [&(dyn ToSql + Sync); 1] = [&self.lock_name];
+        let number: [&(dyn ToSql + Sync); 2] = [&SLICE, &self.channel];
+        loop {
+            let (begun, locked, numbered, committed) = tokio::join!(
+                biased;
+                self.client.batch_execute(sql::BEGIN_WRITE),
+                self.client.query(&self.lock, &lock),
+                self.client.query(&self.number, &number),
+                self.client.batch_execute(sql::COMMIT),
+            );
+            begun?;
+            locked?;
+            let numbered = numbered?;
+            committed?;
+            if !is_full(&numbered) {
+                return Ok(());
+            }
+        }
+    }
 }
 
 /// Whether a pass that returned this may have left something.
-pub(crate) fn is_full(numbered: Option<&str>) -> bool {
-    numbered.and_then(|text| text.parse().ok()).is_some_and(|events: usize| events >= SLICE)
+fn is_full(numbered: &[Row]) -> bool {
+    numbered.first().is_some_and(|row| row.get::<_, i64>(0) >= SLICE)
 }

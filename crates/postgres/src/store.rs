@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use everloom_core::{Read, Result, Source, Store, StoreInfo, Transaction};
+use everloom_core::{News, Read, Result, Source, Store, StoreInfo, Transaction};
 
 use crate::batch::{Batch, Caches};
 use crate::database::Database;
@@ -78,8 +78,8 @@ impl Store for PgStore {
         Ok(self.watch.take_changed())
     }
 
-    fn listen(&mut self, changed: Arc<dyn Fn() + Send + Sync>) -> Result<bool> {
-        self.watch.listen(changed);
+    fn listen(&mut self, tell: Arc<dyn Fn(News) + Send + Sync>) -> Result<bool> {
+        self.watch.listen(tell);
         Ok(true)
     }
 

@@ -216,7 +216,7 @@ impl Submitter {
         told: &Told,
         search_path: String,
     ) -> Result<()> {
-        let mut flush = flush(changes, told)?;
+        let mut flush = flush(changes, told, NO_ENGINE)?;
         let channel = target::channel(&self.schema);
         flush.steps.extend([
             Step::Prepared(sql::meta::NOTIFY, params![channel, SUBMITTED]),
@@ -229,6 +229,9 @@ impl Submitter {
         }
     }
 }
+
+/// The source of what a program writes in its own transaction: every engine hears of it.
+const NO_ENGINE: i64 = 0;
 
 /// Loads without a lock: the caller's transaction may stay open for long.
 async fn load(tx: &Transaction<'_>, wants: &Wants) -> Result<Loaded> {

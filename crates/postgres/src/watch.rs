@@ -2,25 +2,32 @@
 //!
 //! The thread listens on the schema's channel. Whoever numbers events tells the channel, and every
 //! commit that made something ready or ended it has events, so that one message means both: look
-//! for work, and read on in the log. A message that is not about numbering asks for a pass: it
-//! comes from a transaction that nobody's store has committed. The slow poll finds what a process
-//! that died has left without a number.
+//! for work, and read on in the log. When all of them are this process's own, it has looked for
+//! work already. A message that is not about numbering asks for a pass: it comes from a transaction
+//! that nobody's store has committed. The slow poll finds what a process that died has left without
+//! a number.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use everloom_core::{Code, Error, Result};
+use everloom_core::{Code, Error, News, Result};
 use tokio::sync::Notify;
-use tokio_postgres::{AsyncMessage, Client};
+use tokio::time::{Instant, sleep_until};
+use tokio_postgres::AsyncMessage;
+use uuid::Uuid;
 
 use crate::link;
-use crate::numbering;
+use crate::numbering::{Message, Numberer};
 use crate::target::Target;
 
 /// How long to wait before a lost connection is made again.
 const BREATH: Duration = Duration::from_millis(200);
+
+/// The time between two passes: a pass is a commit of its own, so that under load one serves many
+/// others. The first after a pause comes at once.
+const PACE: Duration = Duration::from_millis(10);
 
 /// The watching thread, as the stores of a process see it. It ends with the last of them.
 pub(crate) struct Watch {
@@ -29,10 +36,11 @@ pub(crate) struct Watch {
 }
 
 /// What is called when something has changed.
-pub(crate) type Listener = Arc<dyn Fn() + Send + Sync>;
+pub(crate) type Listener = Arc<dyn Fn(News) + Send + Sync>;
 
-#[derive(Default)]
 struct Shared {
+    /// Names this process among those that write events.
+    source: i64,
     wake: Notify,
     changed: AtomicBool,
     ended: AtomicBool,
@@ -40,16 +48,26 @@ struct Shared {
 }
 
 impl Shared {
-    fn note_change(&self) {
-        self.changed.store(true, Ordering::Release);
+    fn tell(&self, news: News) {
+        if news == News::Elsewhere {
+            self.changed.store(true, Ordering::Release);
+        }
         let listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
-        listeners.iter().for_each(|listener| listener());
+        listeners.iter().for_each(|listener| listener(news));
     }
 }
 
 impl Watch {
     pub(crate) fn start(target: &Arc<Target>) -> Result<Self> {
-        let shared = Arc::<Shared>::default();
+        // The random half; its first bit is set, so that it is never 0, which stands for nobody.
+        let source = Uuid::now_v7().as_u64_pair().1.cast_signed();
+        let shared = Arc::new(Shared {
+            source,
+            wake: Notify::new(),
+            changed: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
+            listeners: Mutex::default(),
+        });
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -60,6 +78,11 @@ impl Watch {
             .spawn(move || runtime.block_on(watch(&target, &theirs)))
             .map_err(|error| Error::new(Code::Unavailable, format!("no thread: {error}")))?;
         Ok(Self { shared, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// What names this process among those that write events.
+    pub(crate) fn source(&self) -> i64 {
+        self.shared.source
     }
 
     /// There are events to number.
@@ -82,7 +105,7 @@ impl Watch {
         }
     }
 
-    /// Whether anyone has numbered events since the last time this was asked.
+    /// Whether events of others were numbered since the last time this was asked.
     pub(crate) fn take_changed(&self) -> bool {
         self.shared.changed.swap(false, Ordering::AcqRel)
     }
@@ -98,7 +121,7 @@ async fn watch(target: &Target, shared: &Arc<Shared>) {
     while !shared.ended.load(Ordering::Acquire) {
         let result = listen(target, shared).await;
         // What happens while nobody listens is not known.
-        shared.note_change();
+        shared.tell(News::Elsewhere);
         if let Err(error) = result {
             tracing::warn!(%error, "the watching connection was lost");
             let _ = tokio::time::timeout(BREATH, shared.wake.notified()).await;
@@ -109,36 +132,41 @@ async fn watch(target: &Target, shared: &Arc<Shared>) {
 /// Listens and numbers until the connection is lost or the last store is gone.
 async fn listen(target: &Target, shared: &Arc<Shared>) -> Result<()> {
     let (client, mut messages) = link::connect_listening(target).await?;
-    let script = numbering::script(target);
     let sent = |error: tokio_postgres::Error| crate::error::translate(&error);
     client.batch_execute(&format!("LISTEN \"{}\"", target.channel())).await.map_err(sent)?;
+    let numberer = Numberer::prepare(&client, target).await.map_err(sent)?;
+    let mut asked = true;
+    let mut next_pass = Instant::now();
     loop {
-        while numbering::is_full(run_pass(&client, &script).await.map_err(sent)?.as_deref()) {}
-        let mut asked = false;
-        while !asked {
-            tokio::select! {
-                () = shared.wake.notified() => asked = true,
-                () = tokio::time::sleep(target.options.poll) => asked = true,
-                message = messages.recv() => match message {
-                    Some(AsyncMessage::Notification(told)) => {
-                        shared.note_change();
-                        asked = told.payload() != numbering::NUMBERED;
-                    }
-                    Some(_) => {}
-                    None => return Err(Error::new(Code::Unavailable, "the connection ended")),
-                },
-            }
-            if shared.ended.load(Ordering::Acquire) {
-                return Ok(());
-            }
+        let ended = shared.ended.load(Ordering::Acquire);
+        if asked && (ended || Instant::now() >= next_pass) {
+            numberer.run().await.map_err(sent)?;
+            asked = false;
+            next_pass = Instant::now() + PACE;
+        }
+        if ended {
+            return Ok(());
+        }
+        let look = if asked { next_pass } else { next_pass + target.options.poll };
+        tokio::select! {
+            () = shared.wake.notified() => asked = true,
+            () = sleep_until(look) => asked = true,
+            message = messages.recv() => match message {
+                Some(AsyncMessage::Notification(told)) => {
+                    asked |= hear(shared, Message::parse(told.payload()));
+                }
+                Some(_) => {}
+                None => return Err(Error::new(Code::Unavailable, "the connection ended")),
+            },
         }
     }
 }
 
-async fn run_pass(
-    client: &Client,
-    script: &str,
-) -> std::result::Result<Option<String>, tokio_postgres::Error> {
-    let messages = client.simple_query(script).await?;
-    Ok(link::last_text(messages))
+/// Hands a message on; says whether it asks for a pass.
+fn hear(shared: &Shared, message: Message) -> bool {
+    shared.tell(match message {
+        Message::NumberedOf(source) if source == shared.source => News::Events,
+        _ => News::Elsewhere,
+    });
+    message == Message::Other
 }

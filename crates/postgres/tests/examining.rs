@@ -93,7 +93,7 @@ fn events_that_nobody_numbers_are_a_problem() {
     drop(schema.open());
     assert_eq!(level(&look(&schema.url), "events without a number"), Level::Fine);
     let name = &schema.name;
-    Admin::new().run(&format!("INSERT INTO {name}.events (kind, at, namespace) VALUES (1, 0, 1)"));
+    Admin::new().run(&format!("INSERT INTO {name}.batches (size, at, source) VALUES (1, 0, 0)"));
     assert_eq!(level(&look(&schema.url), "events without a number"), Level::Problem);
 }
 

@@ -139,7 +139,7 @@ fn open_transactions_of_others_delay_nobody() {
     elsewhere.admin.run("BEGIN ISOLATION LEVEL REPEATABLE READ; CREATE TABLE x ()");
     let (sender, told) = mpsc::channel();
     let mut waiting = schema.open();
-    waiting.listen(Arc::new(move || sender.send(()).unwrap_or_default())).expect("it listens");
+    waiting.listen(Arc::new(move |_| sender.send(()).unwrap_or_default())).expect("it listens");
     for round in 1..=20 {
         let leases = run(&mut store, up_to(5)).expect("a claim").leases;
         assert_eq!(leases.len(), 1, "all but the one that is locked");
@@ -179,7 +179,7 @@ fn another_process_is_told_of_a_commit() {
     let schema = Schema::new("told");
     let (mut here, mut there) = (schema.open(), schema.open());
     let (sender, told) = mpsc::channel();
-    there.listen(Arc::new(move || sender.send(()).unwrap_or_default())).expect("it listens");
+    there.listen(Arc::new(move |_| sender.send(()).unwrap_or_default())).expect("it listens");
     // It begins to listen in its own time: what comes before that is not told.
     let is_told = (0..50).any(|_| {
         run(&mut here, submit(1)).expect("it is submitted");

@@ -109,7 +109,7 @@ fn settled(schema: &Schema) -> PgStore {
 /// Tells of every change the store hears of.
 fn hear(store: &mut PgStore) -> mpsc::Receiver<()> {
     let (sender, heard) = mpsc::channel();
-    let told = move || {
+    let told = move |_: News| {
         // The test may have ended.
         let _ = sender.send(());
     };
@@ -129,7 +129,7 @@ fn claim_when_told(store: &mut PgStore, heard: &mpsc::Receiver<()>) -> Leased {
 /// Waits until every event has a number.
 fn until_numbered(schema: &Schema) {
     let admin = Admin::new();
-    let left = format!("SELECT count(*) FROM {}.events WHERE cursor IS NULL", schema.name);
+    let left = format!("SELECT count(*) FROM {}.batches WHERE base IS NULL", schema.name);
     while admin.number(&left) > 0 {
         std::thread::yield_now();
     }

@@ -9,7 +9,7 @@ mod line;
 
 use std::sync::Arc;
 
-use everloom_core::Wakes;
+use everloom_core::{News, Wakes};
 use tokio::sync::watch;
 
 pub(crate) use alarm::Alarm;
@@ -71,6 +71,14 @@ impl Hub {
         }
         if let Some(due) = wakes.due {
             self.alarm.note(due);
+        }
+    }
+
+    /// Passes on what the store tells of itself.
+    pub(crate) fn hear(&self, news: News) {
+        match news {
+            News::Elsewhere => self.wake_everyone(),
+            News::Events => self.events.send_modify(|commits| *commits += 1),
         }
     }
 

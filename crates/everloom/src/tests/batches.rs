@@ -33,6 +33,29 @@ async fn batches_run_side_by_side_where_there_may_be_several_writers() {
 }
 
 #[tokio::test]
+async fn a_single_command_does_not_wait_for_a_writer_that_is_held_up() {
+    let options = Options { inline: false, ..Options::default() };
+    let bench = Bench::with_stores(options, Probe::default(), 2);
+    bench.probe.shut();
+    let calls: Vec<_> = (0..50).map(|n| bench.call(put(format!("n{n}")))).collect();
+    until(|| bench.probe.begins() >= 1).await;
+    bench.probe.open();
+    for call in calls {
+        call.await.unwrap().unwrap();
+    }
+    // Many came together the last time, and now one comes alone.
+    bench.probe.shut();
+    let begins = bench.probe.begins();
+    let first = bench.call(put("first"));
+    until(|| bench.probe.begins() == begins + 1).await;
+    let second = bench.call(put("second"));
+    until(|| bench.probe.begins() == begins + 2).await;
+    bench.probe.open();
+    first.await.unwrap().unwrap();
+    second.await.unwrap().unwrap();
+}
+
+#[tokio::test]
 async fn a_batch_is_no_larger_than_its_cap() {
     let bench = Bench::start(Options { inline: false, batch: 10, ..Options::default() });
     let first = bench.hold_up().await;

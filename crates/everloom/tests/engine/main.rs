@@ -2,6 +2,7 @@
 
 mod claims;
 mod common;
+mod flows;
 mod outages;
 mod postgres;
 mod processes;

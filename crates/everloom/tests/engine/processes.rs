@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::common::{Ledger, Scratch, another_process, count, postgres_url, text, until};
-use crate::outages;
+use crate::{flows, outages};
 use everloom::{
     Claim, Cursor, Engine, EventFilter, EventKind, From, LeaseEnd, Limits, ListExecutions,
     NewExecution, Payload, ReadEvents, RegisterWorker, Status,
@@ -31,6 +31,11 @@ fn acts_as_another_process() {
             "patient" => patient(&file, &setting("EVERLOOM_TEST_ROUNDS")).await,
             "busy" => busy(&file, &setting("EVERLOOM_TEST_NAME")).await,
             "hardy" => outages::hardy(&file, &setting("EVERLOOM_TEST_NAME")).await,
+            "unraveller" => {
+                let (ledger, lease) =
+                    (setting("EVERLOOM_TEST_LEDGER"), setting("EVERLOOM_TEST_LEASE"));
+                flows::unraveller(&file, &ledger, &lease, &setting("EVERLOOM_TEST_FLOW")).await;
+            }
             other => panic!("unknown role {other}"),
         }
     });

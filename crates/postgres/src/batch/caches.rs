@@ -1,7 +1,9 @@
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use everloom_core::{Lane, LaneId, Namespace, NamespaceId, Route, RouteId, RouteTable, Timestamp};
+use everloom_core::{
+    Execution, Lane, LaneId, Namespace, NamespaceId, Route, RouteId, RouteTable, Timestamp,
+};
 
 use crate::exchange::Changes;
 
@@ -17,15 +19,23 @@ pub(crate) struct Caches {
     lanes: HashMap<LaneId, Arc<Lane>>,
     lane_names: HashMap<NamespaceId, HashMap<String, LaneId>>,
     routes: BTreeMap<NamespaceId, Arc<RouteTable>>,
+    /// Lanes of the executions that were loaded last, the latest at the end.
+    busy: Vec<LaneId>,
+    /// Lanes in which a claim has found nothing the last time.
+    idle: HashSet<LaneId>,
 }
 
 /// How many namespaces or lanes are remembered before starting over.
 const NAMES: usize = 10_000;
 
+/// How many lanes are guessed when executions are asked for.
+const BUSY: usize = 4;
+
 impl Caches {
     /// Starts over when too much is remembered. Not within a transaction, which builds on it.
     pub(super) fn limit(&mut self) {
-        if self.namespaces.len() + self.lanes.len() + self.routes.len() > NAMES {
+        let known = self.namespaces.len() + self.lanes.len() + self.routes.len();
+        if known.max(self.idle.len()) > NAMES {
             self.forget();
         }
     }
@@ -44,6 +54,39 @@ impl Caches {
 
     pub(super) fn lane_by_id(&self, id: LaneId) -> Option<&Arc<Lane>> {
         self.lanes.get(&id)
+    }
+
+    /// Where executions of a namespace are likely to be, without lanes that have a maximum: those
+    /// are locked for good by whoever asks for them.
+    pub(super) fn likely_lanes(&self, namespace: NamespaceId) -> Vec<LaneId> {
+        let likely = |lane: &&LaneId| {
+            let lane = self.lanes.get(lane);
+            lane.is_some_and(|lane| lane.namespace == namespace && lane.max_active.is_none())
+        };
+        self.busy.iter().filter(likely).copied().collect()
+    }
+
+    pub(super) fn keep_busy(&mut self, executions: &[Execution]) {
+        for execution in executions {
+            if self.busy.last() != Some(&execution.lane) {
+                self.busy.retain(|lane| *lane != execution.lane);
+                self.busy.push(execution.lane);
+            }
+        }
+        let surplus = self.busy.len().saturating_sub(BUSY);
+        self.busy.drain(..surplus);
+    }
+
+    /// Whether a claim is likely to find nothing in a lane.
+    pub(super) fn is_idle(&self, lane: LaneId) -> bool {
+        self.idle.contains(&lane)
+    }
+
+    pub(super) fn keep_idle(&mut self, lane: LaneId, idle: bool) {
+        match idle {
+            true => self.idle.insert(lane),
+            false => self.idle.remove(&lane),
+        };
     }
 
     pub(super) fn routes(&self, namespace: NamespaceId) -> Option<&Arc<RouteTable>> {

@@ -89,7 +89,7 @@ impl Known {
         self.now = Some(loaded.now);
         self.merge_names(&mut wants, &mut loaded, caches);
         self.merge_points(&mut wants, &mut loaded);
-        self.merge_lists(wants, loaded);
+        self.merge_lists(wants, loaded, caches);
     }
 
     fn merge_names(&mut self, wants: &mut Wants, loaded: &mut Loaded, caches: &mut Caches) {
@@ -112,6 +112,7 @@ impl Known {
             self.routes.insert(*namespace, caches.keep_routes(*namespace, added));
         }
         self.drop_outdated_routes(&loaded.executions);
+        caches.keep_busy(&loaded.executions);
     }
 
     fn merge_points(&mut self, wants: &mut Wants, loaded: &mut Loaded) {
@@ -144,10 +145,11 @@ impl Known {
         self.chores.extend(take(&mut loaded.chores).into_iter().map(|chore| (chore.id, chore)));
     }
 
-    fn merge_lists(&mut self, wants: Wants, mut loaded: Loaded) {
+    fn merge_lists(&mut self, wants: Wants, mut loaded: Loaded, caches: &mut Caches) {
         self.lease_histories.extend(wants.lease_histories.into_iter().map(|row| (row, vec![])));
         self.lease_histories.append(&mut loaded.lease_histories);
         for (claim, rows) in wants.claims.into_iter().zip(loaded.claims) {
+            caches.keep_idle(claim.lane, rows.is_empty());
             let found = Found { rows, limit: claim.limit };
             self.pools.retain(|pool| pool.0 != claim.lane || *pool.1 != *claim.routes);
             self.pools.push((claim.lane, claim.routes, found));

@@ -37,11 +37,16 @@ impl Batch<'_> {
             return Err(Error::miss());
         }
         *self.round.demand.entry(lane).or_default() += limit;
+        // Whoever finds nothing here goes on to its next lane, which is then loaded along.
+        let unknown = match self.caches.is_idle(lane) {
+            true => Ok(vec![]),
+            false => Err(Error::miss()),
+        };
         let claims = &mut self.wants.claims;
         let same = |claim: &&mut WantedClaim| claim.lane == lane && *claim.routes == *routes;
         if let Some(wanted) = claims.iter_mut().find(same) {
             wanted.limit += limit;
-            return Err(Error::miss());
+            return unknown;
         }
         let pool = self.known.pool(lane, routes);
         let found = pool.map_or(&[][..], |(_, found)| &found.rows);
@@ -53,7 +58,7 @@ impl Batch<'_> {
             let changed = found.len() - free.len();
             let claim = WantedClaim { lane, routes: routes.into(), limit: changed + limit };
             self.ask().claims.push(claim);
-            return Err(Error::miss());
+            return unknown;
         }
         Ok(free)
     }

@@ -366,9 +366,22 @@ impl Batch<'_> {
             Some(row) => row.and_then(|row| self.execution(row)).cloned(),
             None => {
                 if !is_placeholder(namespace.0) {
-                    self.ask().executions.insert(key);
+                    self.ask_execution(key);
                 }
                 None
+            }
+        }
+    }
+
+    /// Asks for an execution, and for the lane it is likely to be in: most of those who ask want to
+    /// know that next.
+    fn ask_execution(&mut self, key: (NamespaceId, ExecutionId)) {
+        let wanted = &mut self.ask().executions;
+        let first = wanted.is_empty();
+        wanted.insert(key);
+        if first {
+            for lane in self.caches.likely_lanes(key.0) {
+                let _ = self.lane_by_id(lane);
             }
         }
     }

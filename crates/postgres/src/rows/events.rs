@@ -6,36 +6,41 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::executions::tags_column;
+use super::records::Records;
 use super::{Columns, code, from_json, integer, json, limit, only};
 use crate::error::{Fault, Result};
 use crate::link::{Link, Step, params};
 use crate::sql::{events as sql, meta};
 
-pub(crate) fn add(events: &[NewEvent]) -> Result<Step> {
-    let kinds: Vec<i32> = events.iter().map(|event| code(event.kind.code())).collect();
-    let times: Vec<i64> = events.iter().map(|event| event.at.as_millis()).collect();
-    let namespaces: Vec<i64> = events.iter().map(|event| event.namespace.0).collect();
-    let uuids: Vec<Option<Uuid>> =
-        events.iter().map(|event| event.execution.map(|(_, id)| id.0)).collect();
-    let lanes: Vec<Option<i64>> =
-        events.iter().map(|event| event.lane.map(|lane| lane.0)).collect();
-    let attempts: Vec<Option<i64>> =
-        events.iter().map(|event| event.attempt.map(i64::from)).collect();
-    let epochs: Vec<Option<i64>> =
-        events.iter().map(|event| event.epoch.map(|epoch| integer(epoch.0))).collect();
-    let workers: Vec<Option<String>> = events.iter().map(|event| event.worker.clone()).collect();
-    let tags: Vec<Option<String>> =
-        events.iter().map(|event| tags_column(&event.tags)).collect::<Result<_>>()?;
-    let data: Vec<Option<String>> = events
-        .iter()
-        .map(|event| event.data.as_ref().map(json).transpose())
-        .collect::<Result<_>>()?;
-    let rows: Vec<Option<i64>> =
-        events.iter().map(|event| event.execution.map(|(row, _)| row.0)).collect();
-    let params = params![
-        kinds, times, namespaces, uuids, lanes, attempts, epochs, workers, tags, data, rows
-    ];
-    Ok(Step::Prepared(sql::ADD, params))
+/// The columns of the table.
+const COLUMNS: i32 = 13;
+
+/// Adds events as one batch of a process.
+pub(crate) fn add(events: &[NewEvent], source: i64) -> Result<Step> {
+    let size = i32::try_from(events.len()).unwrap_or(i32::MAX);
+    let newest = events.iter().map(|event| event.at.as_millis()).max();
+    let mut records = Records::new(COLUMNS);
+    for (event, place) in events.iter().zip(1_i32..) {
+        let tags = tags_column(&event.tags)?;
+        let data = event.data.as_ref().map(json).transpose()?;
+        // The server knows the batch.
+        let batch = 0_i64;
+        let mut row = records.row();
+        row.put(batch)
+            .put(place)
+            .put(code(event.kind.code()))
+            .put(event.at.as_millis())
+            .put(event.namespace.0)
+            .put(event.execution.map(|(row, _)| row.0))
+            .put(event.execution.map(|(_, id)| id.0))
+            .put(event.lane.map(|lane| lane.0))
+            .put(event.attempt.map(i64::from))
+            .put(event.epoch.map(|epoch| integer(epoch.0)))
+            .put(event.worker.as_deref())
+            .put(tags.as_deref())
+            .put(data.as_deref());
+    }
+    Ok(Step::Prepared(sql::ADD, params![size, newest, source, records]))
 }
 
 /// The cursor of the newest event that is numbered.

@@ -5,13 +5,13 @@ use everloom_core::{
     State, StateColumns, Status, Tags,
 };
 use tokio_postgres::Row;
-use uuid::Uuid;
 
 use super::payloads::{self, Input};
+use super::records::Records;
 use super::{Columns, code, from_json, integer, json, millis};
 use crate::error::{Fault, Result};
 use crate::exchange::Inserted;
-use crate::link::{Param, Step, params};
+use crate::link::{Step, params};
 use crate::sql::executions as sql;
 
 pub(crate) fn from_row(row: &Row) -> Result<Execution> {
@@ -100,141 +100,65 @@ pub(crate) fn tags_column(tags: &Tags) -> Result<Option<String>> {
     if tags.is_empty() { Ok(None) } else { json(tags).map(Some) }
 }
 
-/// What may change of executions, column by column.
-#[derive(Default)]
-struct Mutable {
-    priority: Vec<i32>,
-    rank: Vec<i64>,
-    state: Vec<i32>,
-    held: Vec<bool>,
-    since: Vec<i64>,
-    until: Vec<Option<i64>>,
-    deadline_at: Vec<Option<i64>>,
-    started_at: Vec<Option<i64>>,
-    epoch: Vec<i64>,
-    attempt: Vec<i64>,
-    retries: Vec<i64>,
-    reclaims: Vec<i64>,
-    run: Vec<i64>,
-    worker: Vec<Option<String>>,
-    secret: Vec<Option<Vec<u8>>>,
-    ttl_ms: Vec<Option<i64>>,
-    detail: Vec<Option<String>>,
-    progress: Vec<Option<String>>,
-    due_at: Vec<Option<i64>>,
-}
+/// The columns of the table.
+const COLUMNS: i32 = 29;
 
-impl Mutable {
-    fn of<'a>(executions: impl IntoIterator<Item = &'a Execution>) -> Result<Self> {
-        let mut all = Self::default();
-        for execution in executions {
-            all.push(execution)?;
-        }
-        Ok(all)
-    }
-
-    fn push(&mut self, execution: &Execution) -> Result<()> {
-        let state = execution.state.columns();
-        self.priority.push(execution.priority);
-        self.rank.push(execution.rank);
-        self.state.push(code(state.state));
-        self.held.push(execution.held);
-        self.since.push(execution.since.as_millis());
-        self.until.push(millis(state.until));
-        self.deadline_at.push(millis(execution.deadline_at));
-        self.started_at.push(millis(execution.started_at));
-        self.epoch.push(integer(execution.epoch.0));
-        self.attempt.push(i64::from(execution.attempt));
-        self.retries.push(i64::from(execution.retries));
-        self.reclaims.push(i64::from(execution.reclaims));
-        self.run.push(i64::from(execution.run));
-        self.worker.push(state.worker.map(str::to_owned));
-        self.secret.push(state.secret.map(|secret| secret.as_bytes().to_vec()));
-        self.ttl_ms.push(state.ttl_ms);
-        self.detail.push(state.detail);
-        self.progress.push(execution.progress.as_ref().map(json).transpose()?);
-        self.due_at.push(millis(execution.due_at()));
-        Ok(())
-    }
+/// Adds an execution as a row of the table. What never changes is left out unless it is `new`.
+fn put(records: &mut Records, execution: &Execution, new: bool) -> Result<()> {
+    let state = execution.state.columns();
+    let policy = match new && !execution.policy.is_empty() {
+        true => Some(json(&*execution.policy)?),
+        false => None,
+    };
+    let tags = if new { tags_column(&execution.tags)? } else { None };
+    let progress = execution.progress.as_ref().map(json).transpose()?;
+    let mut row = records.row();
+    row.put(execution.row.0)
+        .put(execution.id.0)
+        .put(execution.namespace.0)
+        .put(execution.lane.0)
+        .put(execution.route.0)
+        .put(execution.priority)
+        .put(execution.rank)
+        .put(code(state.state))
+        .put(execution.held)
+        .put(millis(execution.due_at()))
+        .put(execution.since.as_millis())
+        .put(millis(state.until))
+        .put(millis(execution.deadline_at))
+        .put(execution.created_at.as_millis())
+        .put(millis(execution.started_at))
+        .put(integer(execution.epoch.0))
+        .put(i64::from(execution.attempt))
+        .put(i64::from(execution.retries))
+        .put(i64::from(execution.reclaims))
+        .put(i64::from(execution.run))
+        .put(state.worker)
+        .put(state.secret.as_ref().map(|secret| &secret.as_bytes()[..]))
+        .put(state.ttl_ms)
+        .put(state.detail.as_deref())
+        .put(policy.as_deref())
+        .put(tags.as_deref())
+        .put(execution.created_by.as_deref().filter(|_| new))
+        .put(progress.as_deref())
+        .put(execution.key.as_deref().filter(|_| new));
+    Ok(())
 }
 
 pub(crate) fn insert(inserted: &[Inserted]) -> Result<Step> {
-    let executions = inserted.iter().map(|new| &new.execution);
-    let numbers = |of: fn(&Execution) -> i64| -> Param {
-        Box::new(executions.clone().map(of).collect::<Vec<i64>>())
-    };
-    let texts = |of: fn(&Execution) -> Result<Option<String>>| -> Result<Param> {
-        Ok(Box::new(executions.clone().map(of).collect::<Result<Vec<Option<String>>>>()?))
-    };
-    let own = Mutable::of(executions.clone())?;
-    let uuids: Vec<Uuid> = executions.clone().map(|execution| execution.id.0).collect();
-    Ok(Step::Prepared(
-        sql::INSERT,
-        vec![
-            numbers(|execution| execution.row.0),
-            Box::new(uuids),
-            numbers(|execution| execution.namespace.0),
-            numbers(|execution| execution.lane.0),
-            numbers(|execution| execution.route.0),
-            Box::new(own.priority),
-            Box::new(own.rank),
-            Box::new(own.state),
-            Box::new(own.held),
-            Box::new(own.since),
-            Box::new(own.until),
-            Box::new(own.deadline_at),
-            numbers(|execution| execution.created_at.as_millis()),
-            Box::new(own.started_at),
-            Box::new(own.epoch),
-            Box::new(own.attempt),
-            Box::new(own.retries),
-            Box::new(own.reclaims),
-            Box::new(own.run),
-            Box::new(own.worker),
-            Box::new(own.secret),
-            Box::new(own.ttl_ms),
-            Box::new(own.detail),
-            texts(|execution| match execution.policy.is_empty() {
-                true => Ok(None),
-                false => json(&*execution.policy).map(Some),
-            })?,
-            texts(|execution| tags_column(&execution.tags))?,
-            texts(|execution| Ok(execution.created_by.clone()))?,
-            Box::new(own.progress),
-            texts(|execution| Ok(execution.key.clone()))?,
-            Box::new(own.due_at),
-        ],
-    ))
+    let mut records = Records::new(COLUMNS);
+    for new in inserted {
+        put(&mut records, &new.execution, true)?;
+    }
+    Ok(Step::Prepared(sql::INSERT, params![records]))
 }
 
 pub(crate) fn save(executions: &[Execution]) -> Result<Step> {
-    let rows: Vec<i64> = executions.iter().map(|execution| execution.row.0).collect();
-    let own = Mutable::of(executions)?;
-    Ok(Step::Prepared(
-        sql::SAVE,
-        params![
-            rows,
-            own.priority,
-            own.rank,
-            own.state,
-            own.held,
-            own.since,
-            own.until,
-            own.deadline_at,
-            own.started_at,
-            own.epoch,
-            own.attempt,
-            own.retries,
-            own.reclaims,
-            own.run,
-            own.worker,
-            own.secret,
-            own.ttl_ms,
-            own.detail,
-            own.progress,
-            own.due_at
-        ],
-    ))
+    let mut records = Records::new(COLUMNS);
+    for execution in executions {
+        put(&mut records, execution, false)?;
+    }
+    Ok(Step::Prepared(sql::SAVE, params![records]))
 }
 
 pub(crate) fn save_tags(executions: &[&Execution]) -> Result<Step> {

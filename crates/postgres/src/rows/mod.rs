@@ -10,6 +10,7 @@ pub(crate) mod list;
 pub(crate) mod namespaces;
 pub(crate) mod past_leases;
 pub(crate) mod payloads;
+pub(crate) mod records;
 pub(crate) mod routes;
 pub(crate) mod tags;
 pub(crate) mod workers;

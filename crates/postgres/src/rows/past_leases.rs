@@ -1,6 +1,7 @@
 use everloom_core::{Epoch, LeaseEnd, PastLease, RowId, Secret};
 use tokio_postgres::Row;
 
+use super::records::Records;
 use super::{Columns, integer, json};
 use crate::error::{Fault, Result};
 use crate::link::{Step, params};
@@ -27,23 +28,27 @@ pub(crate) fn from_row(row: &Row) -> Result<PastLease> {
     })
 }
 
+/// The columns of the table.
+const COLUMNS: i32 = 9;
+
 pub(crate) fn add(leases: &[PastLease]) -> Result<Step> {
-    let executions: Vec<i64> = leases.iter().map(|lease| lease.execution.0).collect();
-    let epochs: Vec<i64> = leases.iter().map(|lease| integer(lease.epoch.0)).collect();
-    let attempts: Vec<i64> = leases.iter().map(|lease| i64::from(lease.attempt)).collect();
-    let runs: Vec<i64> = leases.iter().map(|lease| i64::from(lease.run)).collect();
-    let workers: Vec<String> = leases.iter().map(|lease| lease.worker.clone()).collect();
-    let secrets: Vec<Vec<u8>> =
-        leases.iter().map(|lease| lease.secret.as_bytes().to_vec()).collect();
-    let begins: Vec<i64> = leases.iter().map(|lease| lease.claimed_at.as_millis()).collect();
-    let ends: Vec<i64> = leases.iter().map(|lease| lease.ended_at.as_millis()).collect();
-    let how: Vec<Option<String>> = leases
-        .iter()
-        .map(|lease| match &lease.end {
-            LeaseEnd::Completed => Ok(None),
-            end => json(end).map(Some),
-        })
-        .collect::<Result<_>>()?;
-    let params = params![executions, epochs, attempts, runs, workers, secrets, begins, ends, how];
-    Ok(Step::Prepared(sql::ADD, params))
+    let mut records = Records::new(COLUMNS);
+    for lease in leases {
+        let how = match &lease.end {
+            LeaseEnd::Completed => None,
+            end => Some(json(end)?),
+        };
+        records
+            .row()
+            .put(lease.execution.0)
+            .put(integer(lease.epoch.0))
+            .put(i64::from(lease.attempt))
+            .put(i64::from(lease.run))
+            .put(&*lease.worker)
+            .put(&lease.secret.as_bytes()[..])
+            .put(lease.claimed_at.as_millis())
+            .put(lease.ended_at.as_millis())
+            .put(how.as_deref());
+    }
+    Ok(Step::Prepared(sql::ADD, params![records]))
 }

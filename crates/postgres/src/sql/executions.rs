@@ -52,19 +52,9 @@ macro_rules! select_whole {
 }
 
 pub(crate) const INSERT: &str = "
-    INSERT INTO executions (
-        id, uuid, namespace, lane, route, priority, rank, state, held, since, until, deadline_at,
-        created_at, started_at, epoch, attempt, retries, reclaims, run, worker, secret, ttl_ms,
-        detail, policy, tags, created_by, progress, key, due_at
-    )
+    INSERT INTO executions
     SELECT *
-    FROM unnest(
-        $1::bigint[], $2::uuid[], $3::bigint[], $4::bigint[], $5::bigint[], $6::integer[],
-        $7::bigint[], $8::integer[], $9::boolean[], $10::bigint[], $11::bigint[], $12::bigint[],
-        $13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[], $17::bigint[], $18::bigint[],
-        $19::bigint[], $20::text[], $21::bytea[], $22::bigint[], $23::text[], $24::text[],
-        $25::text[], $26::text[], $27::text[], $28::text[], $29::bigint[]
-    )";
+    FROM unnest($1::executions[])";
 
 /// Everything that may change but the tags.
 pub(crate) const SAVE: &str = "
@@ -88,15 +78,7 @@ pub(crate) const SAVE: &str = "
         detail = new.detail,
         progress = new.progress,
         due_at = new.due_at
-    FROM unnest(
-        $1::bigint[], $2::integer[], $3::bigint[], $4::integer[], $5::boolean[], $6::bigint[],
-        $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[],
-        $13::bigint[], $14::bigint[], $15::text[], $16::bytea[], $17::bigint[], $18::text[],
-        $19::text[], $20::bigint[]
-    ) AS new (
-        id, priority, rank, state, held, since, until, deadline_at, started_at, epoch, attempt,
-        retries, reclaims, run, worker, secret, ttl_ms, detail, progress, due_at
-    )
+    FROM unnest($1::executions[]) AS new
     WHERE executions.id = new.id";
 
 pub(crate) const SAVE_TAGS: &str = "

@@ -78,15 +78,15 @@ pub(crate) const TABLES: &str = "
     WHERE n.nspname = $1 AND c.relkind = 'r'
     ORDER BY c.relname";
 
-/// Committed events that can not be read yet: how many, up to a bound, and for how long already.
+/// Committed events that can not be read yet: how many in a number of batches, and for how long already.
 pub(crate) const UNNUMBERED: &str = "
     SELECT
-        count(*),
+        coalesce(sum(size), 0)::bigint,
         coalesce((extract(epoch FROM clock_timestamp()) * 1000)::bigint - min(at), 0)
     FROM (
-        SELECT at
-        FROM events
-        WHERE cursor IS NULL
+        SELECT size, at
+        FROM batches
+        WHERE base IS NULL
         ORDER BY id
         LIMIT 10000
     ) AS waiting";

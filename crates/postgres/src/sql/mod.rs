@@ -1,9 +1,10 @@
 //! Statements, a module per table. What binds them is in `rows`.
 //!
-//! What is wanted or written comes in arrays, one per column, so that one statement serves any
-//! number of rows. A statement that locks has two forms: the first questions of a transaction wait
+//! What is wanted or written comes in arrays, one per column or one of whole rows, so that one
+//! statement serves any number of rows. A statement that locks has two forms: the first questions of a transaction wait
 //! for locks in a fixed order, later ones may not wait (`…_NOWAIT`).
 
+pub(crate) mod batches;
 pub(crate) mod chores;
 pub(crate) mod events;
 pub(crate) mod executions;

@@ -32,14 +32,9 @@ pub(crate) const AFTER: &str = select!(
 );
 
 pub(crate) const ADD: &str = "
-    INSERT INTO past_leases (
-        execution, epoch, attempt, run, worker, secret, claimed_at, ended_at, how
-    )
+    INSERT INTO past_leases
     SELECT *
-    FROM unnest(
-        $1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::bytea[],
-        $7::bigint[], $8::bigint[], $9::text[]
-    )";
+    FROM unnest($1::past_leases[])";
 
 pub(crate) const DROP_ALL: &str = "
     DELETE FROM past_leases

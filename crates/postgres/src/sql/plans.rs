@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use super::{chores, events, executions, inbox, keys, lanes, meta, past_leases, payloads, workers};
+use super::{
+    batches, chores, events, executions, inbox, keys, lanes, meta, past_leases, payloads, workers,
+};
 use crate::link::Link;
 use crate::migrate;
 use crate::options::Options;
@@ -62,9 +64,12 @@ fn hot_statements_use_their_indexes() {
         (inbox::LOCK_WAITING, "inbox_waiting"),
         (inbox::REFUSED, "inbox_refused"),
         (inbox::SAVE, "inbox_pkey"),
-        (events::AFTER, "events_by_cursor"),
+        (events::AFTER, "batches_by_base"),
+        (events::AFTER, "events_pkey"),
         (events::OF_EXECUTION, "events_of_execution"),
-        (events::TRIM, "events_by_cursor"),
+        (events::TRIM, "batches_by_base"),
+        (events::FIRST, "batches_by_base"),
+        (batches::NUMBER, "batches_to_number"),
         (meta::NEXT_DUE, "\"due\""),
     ];
     for (sql, index) in expected {

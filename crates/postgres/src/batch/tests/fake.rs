@@ -191,6 +191,10 @@ fn load_points(tx: &mut dyn Transaction, wants: &Wants, loaded: &mut Loaded) -> 
 fn load_lists(tx: &mut dyn Transaction, wants: &Wants, loaded: &mut Loaded) -> Result<()> {
     for claim in &wants.claims {
         let found = tx.claimable(claim.lane, &claim.routes, claim.limit)?;
+        for execution in &found {
+            let input = tx.inputs(&[execution.row])?.remove(0);
+            loaded.inputs.insert(execution.row, (input, tx.fingerprint(execution.row)?));
+        }
         loaded.claims.push(keep(&mut loaded.executions, found));
     }
     for ((namespace, worker), limit) in &wants.owned {

@@ -150,6 +150,37 @@ fn a_command_about_a_thousand_rows_needs_as_many_loads_as_one_about_a_single_row
 }
 
 #[test]
+fn a_completion_needs_one_load_where_executions_were_loaded_lately() {
+    let (mut store, leases) = busy(0, 2);
+    for lease in leases {
+        let mut complete = call(complete(lease));
+        assert_eq!(run(&mut store, &mut [&mut complete]).loads, 1);
+        complete.into_answer().unwrap();
+    }
+}
+
+#[test]
+fn a_claim_passes_lanes_that_were_empty_in_one_load() {
+    let mut store = FakePg::default();
+    let lanes = ["a", "b", "c"];
+    for lane in lanes {
+        apply(&mut store, submit([work().lane(lane)]));
+    }
+    let anywhere = || Claim { lanes: lanes.map(str::to_owned).into(), ..claim(1) };
+    for lane in lanes {
+        assert_eq!(apply(&mut store, anywhere()).leases[0].lane, lane);
+    }
+    apply(&mut store, anywhere());
+    apply(&mut store, submit([work().lane("c")]));
+    let mut found = call(anywhere());
+    assert_eq!(run(&mut store, &mut [&mut found]).loads, 1);
+    assert_eq!(found.into_answer().unwrap().leases[0].lane, "c");
+    // A lane that is no longer empty comes first all the same.
+    apply(&mut store, submit([work().lane("a"), work().lane("c")]));
+    assert_eq!(apply(&mut store, anywhere()).leases[0].lane, "a");
+}
+
+#[test]
 fn claims_of_one_batch_never_share_work_whatever_they_serve() {
     let mut store = FakePg::default();
     let kinds = ["a", "b"];

@@ -1,6 +1,5 @@
-//! The floor: a hand-written loop that writes the same rows, into the same schema and indexes, in
-//! transactions of 256 operations. No rules, no commands, no savepoints, no `RETURNING`; prepared
-//! statements; one thread. Nothing that keeps its promises on this schema can be faster.
+//! On SQLite: transactions of 256 operations, prepared statements, one thread, no savepoints, no
+//! `RETURNING`.
 
 use std::path::Path;
 use std::time::Instant;
@@ -8,25 +7,15 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use everloom_sqlite::{Location, Options, SqliteStore};
 use rusqlite::{CachedStatement, Connection, params};
-use uuid::Uuid;
 
+use super::{
+    ACTIVE, CLAIMED, COMPLETED, DETAIL, DONE, SUBMITTED, TTL_MS, WAITING, WEEK_MS, WORKER, uuid_of,
+};
 use crate::lifecycle::{INPUT, RESULT};
 use crate::report::bar;
 
 const TRANSACTION: i64 = 256;
 const ROUNDS: i64 = 160;
-
-const WAITING: i64 = 0;
-const ACTIVE: i64 = 4;
-const COMPLETED: i64 = 10;
-const WEEK_MS: i64 = 7 * 24 * 3600 * 1000;
-const TTL_MS: i64 = 30_000;
-const WORKER: &str = "worker-1";
-const DETAIL: &str = r#"{"reason":"completed","by":"worker-1"}"#;
-
-const SUBMITTED: i64 = 1;
-const CLAIMED: i64 = 30;
-const DONE: i64 = 5;
 
 /// Lifecycles per second.
 pub(crate) fn lifecycles(file: &Path) -> Result<f64> {
@@ -138,14 +127,6 @@ impl<'a> Statements<'a> {
             )?,
         })
     }
-}
-
-/// Time-ordered, as those of the engine.
-fn uuid_of(row: i64, now: i64) -> Uuid {
-    let mut tail = [0; 10];
-    tail[..8]
-        .copy_from_slice(&row.wrapping_mul(0x9E37_79B9_7F4A_7C15_u64.cast_signed()).to_be_bytes());
-    uuid::Builder::from_unix_timestamp_millis(now.unsigned_abs(), &tail).into_uuid()
 }
 
 impl Floor<'_> {
