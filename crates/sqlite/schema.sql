@@ -1,8 +1,20 @@
 CREATE TABLE chores (
     id     INTEGER PRIMARY KEY AUTOINCREMENT,
-    kind   TEXT    NOT NULL UNIQUE,
+    kind   TEXT    NOT NULL,
     due_at INTEGER NOT NULL
 ) STRICT;
+
+CREATE TABLE edges (
+    source    INTEGER NOT NULL,
+    target    INTEGER NOT NULL,
+    ordinal   INTEGER NOT NULL,
+    flow      INTEGER NOT NULL,
+    condition INTEGER NOT NULL CHECK (condition IN (0, 1, 2)),
+    applied   INTEGER NOT NULL CHECK (applied IN (0, 1)),
+    bind      TEXT,
+    uuid      BLOB CHECK (length(uuid) = 16),
+    PRIMARY KEY (source, target, ordinal)
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE events (
     cursor    INTEGER PRIMARY KEY,
@@ -16,7 +28,7 @@ CREATE TABLE events (
     epoch     INTEGER,
     worker    TEXT,
     tags      TEXT,
-    data      TEXT,
+    data      TEXT, flow BLOB CHECK (length(flow) = 16),
     CHECK ((execution IS NULL) = (uuid IS NULL))
 ) STRICT;
 
@@ -30,6 +42,7 @@ CREATE TABLE executions (
     rank        INTEGER NOT NULL,
     state       INTEGER NOT NULL,
     held        INTEGER NOT NULL CHECK (held IN (0, 1)),
+    gated       INTEGER NOT NULL CHECK (gated IN (0, 1)),
     due_at      INTEGER,
     since       INTEGER NOT NULL,
     until       INTEGER,
@@ -50,6 +63,11 @@ CREATE TABLE executions (
     created_by  TEXT,
     progress    TEXT,
     key         TEXT,
+    spawned     INTEGER NOT NULL CHECK (spawned IN (0, 1)),
+    parent      INTEGER,
+    flow        INTEGER,
+    flow_uuid   BLOB CHECK (length(flow_uuid) = 16),
+    node        TEXT,
     CHECK (
         CASE state
             WHEN 0 THEN coalesce(until, worker, secret, ttl_ms) IS NULL
@@ -60,8 +78,48 @@ CREATE TABLE executions (
             WHEN 4 THEN until IS NOT NULL AND worker IS NOT NULL AND secret IS NOT NULL
                 AND ttl_ms IS NOT NULL
             ELSE coalesce(until, worker, secret, ttl_ms) IS NULL
-                AND state BETWEEN 10 AND 13
+                AND (state = 5 OR state BETWEEN 10 AND 14)
                 AND detail IS NOT NULL
+        END
+    ),
+    CHECK ((flow IS NULL) = (node IS NULL) AND (flow IS NULL) = (flow_uuid IS NULL))
+) STRICT;
+
+CREATE TABLE flow_terms (
+    flow        INTEGER PRIMARY KEY,
+    kind        TEXT,
+    created_at  INTEGER NOT NULL,
+    parent      INTEGER,
+    fingerprint BLOB NOT NULL CHECK (length(fingerprint) = 16),
+    terms       TEXT,
+    tags        TEXT
+) STRICT;
+
+CREATE TABLE flows (
+    id          INTEGER PRIMARY KEY,
+    uuid        BLOB    NOT NULL CHECK (length(uuid) = 16),
+    namespace   INTEGER NOT NULL,
+    state       INTEGER NOT NULL,
+    held        INTEGER NOT NULL CHECK (held IN (0, 1)),
+    since       INTEGER NOT NULL,
+    run         INTEGER NOT NULL,
+    deadline_at INTEGER,
+    nodes       INTEGER NOT NULL CHECK (nodes >= 0),
+    edges       INTEGER NOT NULL CHECK (edges >= 0),
+    completed   INTEGER NOT NULL CHECK (completed >= 0),
+    failed      INTEGER NOT NULL CHECK (failed >= 0),
+    cancelled   INTEGER NOT NULL CHECK (cancelled >= 0),
+    expired     INTEGER NOT NULL CHECK (expired >= 0),
+    skipped     INTEGER NOT NULL CHECK (skipped >= 0),
+    unhandled   INTEGER NOT NULL CHECK (unhandled >= 0),
+    unsettled   INTEGER NOT NULL CHECK (unsettled >= 0),
+    closing     TEXT,
+    CHECK (
+        CASE state
+            WHEN 0 THEN held = 0 AND closing IS NULL
+            WHEN 1 THEN held = 1 AND closing IS NULL
+            WHEN 2 THEN closing IS NOT NULL
+            ELSE state BETWEEN 10 AND 13
         END
     )
 ) STRICT;
@@ -73,13 +131,30 @@ CREATE TABLE inputs (
     fingerprint  BLOB CHECK (length(fingerprint) = 16)
 ) STRICT;
 
+CREATE TABLE joins (
+    target     INTEGER PRIMARY KEY,
+    need       INTEGER NOT NULL CHECK (need >= -1),
+    rest       INTEGER NOT NULL CHECK (rest IN (0, 1)),
+    otherwise  INTEGER NOT NULL CHECK (otherwise IN (0, 1)),
+    sources    INTEGER NOT NULL,
+    met        INTEGER NOT NULL,
+    unmet      INTEGER NOT NULL,
+    verdict    INTEGER CHECK (verdict IN (1, 2, 3)),
+    began_need INTEGER CHECK (began_need >= -1),
+    began_rest INTEGER CHECK (began_rest IN (0, 1)),
+    CHECK (met >= 0 AND unmet >= 0 AND met + unmet <= sources),
+    CHECK ((began_need IS NULL) = (began_rest IS NULL) AND (began_need IS NULL OR otherwise = 1))
+) STRICT;
+
 CREATE TABLE keys (
     namespace   INTEGER NOT NULL,
     key         TEXT    NOT NULL,
-    execution   BLOB    NOT NULL CHECK (length(execution) = 16),
+    execution   BLOB CHECK (length(execution) = 16),
+    flow        BLOB CHECK (length(flow) = 16),
     fingerprint BLOB    NOT NULL CHECK (length(fingerprint) = 16),
     expires_at  INTEGER,
-    PRIMARY KEY (namespace, key)
+    PRIMARY KEY (namespace, key),
+    CHECK ((execution IS NULL) <> (flow IS NULL))
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE lanes (
@@ -99,7 +174,7 @@ CREATE TABLE meta (
     last_row INTEGER NOT NULL,
     commits  INTEGER NOT NULL,
     recent   BLOB    NOT NULL CHECK (length(recent) = 128)
-) STRICT;
+, last_flow INTEGER NOT NULL DEFAULT 0) STRICT;
 
 CREATE TABLE namespaces (
     id       INTEGER PRIMARY KEY,
@@ -156,19 +231,36 @@ CREATE TABLE workers (
     PRIMARY KEY (namespace, instance)
 ) STRICT, WITHOUT ROWID;
 
+CREATE INDEX children ON executions (parent) WHERE parent IS NOT NULL AND state < 10;
+
 CREATE INDEX chores_by_due ON chores (due_at);
 
+CREATE INDEX chores_by_kind ON chores (kind);
+
 CREATE INDEX due ON executions (due_at) WHERE due_at IS NOT NULL AND state < 10;
+
+CREATE INDEX edges_bound ON edges (target, source, ordinal) WHERE bind IS NOT NULL;
+
+CREATE UNIQUE INDEX edges_by_uuid ON edges (flow, uuid) WHERE uuid IS NOT NULL;
+
+CREATE INDEX edges_into ON edges (target, source, ordinal);
 
 CREATE INDEX events_of_execution ON events (execution) WHERE execution IS NOT NULL;
 
 CREATE UNIQUE INDEX executions_by_uuid ON executions (uuid, namespace);
 
+CREATE UNIQUE INDEX flows_by_uuid ON flows (uuid, namespace);
+
+CREATE INDEX flows_of_namespace ON flows (namespace);
+
 CREATE INDEX keys_by_expiry ON keys (expires_at) WHERE expires_at IS NOT NULL;
+
+CREATE UNIQUE INDEX members ON executions (flow, node) WHERE flow IS NOT NULL;
 
 CREATE INDEX owned ON executions (worker, namespace) WHERE worker IS NOT NULL;
 
-CREATE INDEX ready ON executions (lane, route, priority DESC, rank) WHERE state <= 1 AND held = 0;
+CREATE INDEX ready ON executions (lane, route, priority DESC, rank)
+    WHERE state <= 1 AND held = 0 AND gated = 0;
 
 CREATE INDEX retired ON executions (due_at) WHERE due_at IS NOT NULL AND state >= 10;
 

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use everloom_core::{Lane, LaneId, Namespace, NamespaceId, RouteTable};
+use everloom_core::{Flow, FlowRow, Lane, LaneId, Namespace, NamespaceId, RouteTable};
 use rusqlite::Connection;
 
 use crate::error::Result;
@@ -23,6 +23,7 @@ pub(crate) struct Caches {
     pub(crate) lanes: Lanes,
     pub(crate) routes: Routes,
     pub(crate) ready: ReadyHeads,
+    pub(crate) flows: Flows,
 }
 
 impl Caches {
@@ -59,6 +60,7 @@ impl Caches {
         self.namespaces = Namespaces::default();
         self.lanes = Lanes::default();
         self.ready = ReadyHeads::default();
+        self.flows = Flows::default();
     }
 }
 
@@ -111,6 +113,30 @@ impl Lanes {
         let names = self.by_name.entry(lane.namespace).or_default();
         names.insert(lane.name.clone(), Arc::clone(lane));
         self.by_id.insert(lane.id, Arc::clone(lane));
+    }
+}
+
+/// How many flows are remembered before starting over.
+const FLOWS: usize = 4096;
+
+/// Flows whose members come and go: each end of a member reads and changes its flow.
+#[derive(Default)]
+pub(crate) struct Flows(HashMap<FlowRow, Flow>);
+
+impl Flows {
+    pub(crate) fn get(&self, row: FlowRow) -> Option<&Flow> {
+        self.0.get(&row)
+    }
+
+    pub(crate) fn keep(&mut self, flow: &Flow) {
+        if self.0.len() >= FLOWS && !self.0.contains_key(&flow.row) {
+            self.0.clear();
+        }
+        self.0.insert(flow.row, flow.clone());
+    }
+
+    pub(crate) fn forget(&mut self, row: FlowRow) {
+        self.0.remove(&row);
     }
 }
 

@@ -11,7 +11,10 @@ use crate::options::Options;
 pub const SCHEMA_VERSION: u32 = MIGRATIONS.len() as u32;
 
 /// Each brings the schema from the version of its index to the next.
-const MIGRATIONS: &[&str] = &[include_str!("../migrations/0001_executions.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("../migrations/0001_executions.sql"),
+    include_str!("../migrations/0002_flows.sql"),
+];
 
 /// "EVLM" in the file's header.
 const APPLICATION_ID: i64 = 0x4556_4c4d;

@@ -3,15 +3,16 @@
 use std::sync::Arc;
 
 use everloom_core::{
-    Chore, ChoreKind, Count, Cursor, Epoch, EventScan, EventSlice, EventSpan, Execution,
-    ExecutionId, Key, Lane, LaneId, ListScan, ListSlice, Namespace, NamespaceId, PastLease,
-    Payload, Read, Result, RouteId, RouteTable, RowId, Timestamp, WorkerRow,
+    Chore, ChoreKind, Count, Cursor, Edge, EdgeId, Epoch, EventScan, EventSlice, EventSpan,
+    Execution, ExecutionId, Flow, FlowId, FlowRow, FlowScan, FlowSlice, Join, Key, Lane, LaneId,
+    ListScan, ListSlice, MemberCount, Namespace, NamespaceId, PastLease, Payload, Read, Result,
+    RouteId, RouteTable, RowId, Timestamp, WorkerRow,
 };
 
 use crate::ready;
 use crate::rows::{
-    chores, events, executions, keys, lanes, list, meta, namespaces, past_leases, payloads, routes,
-    workers,
+    chores, edges, events, executions, flows, joins, keys, lanes, list, members, meta, namespaces,
+    past_leases, payloads, routes, workers,
 };
 use crate::view::View;
 
@@ -171,6 +172,83 @@ impl Read for View<'_> {
 
     fn counts(&mut self, namespace: NamespaceId, lane: Option<LaneId>) -> Result<Vec<Count>> {
         Ok(executions::counts(self.conn, namespace, lane)?)
+    }
+
+    fn execution(&mut self, row: RowId) -> Result<Option<Execution>> {
+        Ok(executions::by_row(self.conn, row)?)
+    }
+
+    fn flow(&mut self, namespace: NamespaceId, id: FlowId) -> Result<Option<Flow>> {
+        Ok(flows::by_uuid(self.conn, self.caches, namespace, id)?)
+    }
+
+    fn flow_by_row(&mut self, row: FlowRow) -> Result<Flow> {
+        Ok(flows::by_row(self.conn, self.caches, row)?)
+    }
+
+    fn is_gated(&mut self, flow: FlowRow) -> Result<bool> {
+        Ok(flows::is_gated(self.conn, self.caches, flow)?)
+    }
+
+    fn member(&mut self, flow: FlowRow, node: &str) -> Result<Option<Execution>> {
+        Ok(members::find(self.conn, flow, node)?)
+    }
+
+    fn members(
+        &mut self,
+        flow: FlowRow,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<Execution>> {
+        Ok(members::after(self.conn, flow, after, limit)?)
+    }
+
+    fn count_members(&mut self, flow: FlowRow) -> Result<Vec<MemberCount>> {
+        Ok(members::counts(self.conn, flow)?)
+    }
+
+    fn children(
+        &mut self,
+        parent: RowId,
+        after: Option<RowId>,
+        limit: usize,
+    ) -> Result<Vec<Execution>> {
+        Ok(members::children(self.conn, parent, after, limit)?)
+    }
+
+    fn join(&mut self, target: RowId) -> Result<Option<Join>> {
+        Ok(joins::find(self.conn, target)?)
+    }
+
+    fn edges_from(
+        &mut self,
+        source: RowId,
+        after: Option<RowId>,
+        limit: usize,
+    ) -> Result<Vec<Edge>> {
+        Ok(edges::from(self.conn, source, after, limit)?)
+    }
+
+    fn edges_into(&mut self, target: RowId, bound: bool) -> Result<Vec<Edge>> {
+        Ok(edges::into(self.conn, target, bound)?)
+    }
+
+    fn edge(&mut self, flow: FlowRow, id: EdgeId) -> Result<Option<Edge>> {
+        Ok(edges::find(self.conn, flow, id)?)
+    }
+
+    fn reach(&mut self, from: &[RowId]) -> Result<Vec<(RowId, RowId)>> {
+        Ok(edges::reach(self.conn, from)?)
+    }
+
+    fn list_flows(
+        &mut self,
+        filter: &FlowScan,
+        below: Option<FlowRow>,
+        limit: usize,
+        scan: usize,
+    ) -> Result<FlowSlice> {
+        Ok(flows::list(self.conn, filter, below, limit, scan)?)
     }
 
     fn oldest_ready(&mut self, lane: LaneId) -> Result<Option<Timestamp>> {

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use everloom_core::{
-    Chore, ChoreId, ChoreKind, Defaults, Execution, Key, Lane, Namespace, NamespaceId, NewEvent,
-    PastLease, Payload, Result, RouteId, RowId, Timestamp, Tx, WorkerRow,
+    Chore, ChoreId, ChoreKind, Defaults, Edge, Execution, Flow, FlowRow, Join, Key, Lane,
+    Namespace, NamespaceId, NewEvent, PastLease, Payload, Result, RouteId, RowId, Timestamp, Tx,
+    WorkerRow,
 };
 
 use crate::rows::{
-    chores, events, executions, keys, lanes, meta, namespaces, past_leases, payloads, routes,
-    workers,
+    chores, edges, events, executions, flows, joins, keys, lanes, members, meta, namespaces,
+    past_leases, payloads, routes, workers,
 };
 use crate::view::View;
 
@@ -58,6 +59,10 @@ impl Tx for View<'_> {
         self.change(|conn, _| executions::save_tags(conn, execution))
     }
 
+    fn save_member(&mut self, execution: &Execution) -> Result<()> {
+        self.change(|conn, _| members::save(conn, execution))
+    }
+
     fn remove(&mut self, execution: &Execution) -> Result<()> {
         self.change(|conn, caches| executions::remove(conn, &mut caches.ready, execution))
     }
@@ -68,6 +73,38 @@ impl Tx for View<'_> {
 
     fn drop_result(&mut self, row: RowId) -> Result<()> {
         self.change(|conn, _| payloads::drop_result(conn, row))
+    }
+
+    fn new_flow_row(&mut self) -> Result<FlowRow> {
+        self.change(meta::new_flow_row)
+    }
+
+    fn insert_flow(&mut self, flow: &Flow) -> Result<()> {
+        self.change(|conn, caches| flows::insert(conn, caches, flow))
+    }
+
+    fn save_flow(&mut self, flow: &Flow) -> Result<()> {
+        self.change(|conn, caches| flows::save(conn, caches, flow))
+    }
+
+    fn remove_flow(&mut self, flow: &Flow) -> Result<()> {
+        self.change(|conn, caches| flows::remove(conn, caches, flow))
+    }
+
+    fn add_edge(&mut self, edge: &Edge) -> Result<()> {
+        self.change(|conn, _| edges::add(conn, edge))
+    }
+
+    fn save_edge(&mut self, edge: &Edge) -> Result<()> {
+        self.change(|conn, _| edges::save(conn, edge))
+    }
+
+    fn drop_edge(&mut self, edge: &Edge) -> Result<()> {
+        self.change(|conn, _| edges::remove(conn, edge))
+    }
+
+    fn put_join(&mut self, join: &Join) -> Result<()> {
+        self.change(|conn, _| joins::put(conn, join))
     }
 
     fn add_past_lease(&mut self, lease: &PastLease) -> Result<()> {

@@ -341,6 +341,34 @@ impl Flow {
     }
 }
 
+impl FlowState {
+    /// How it is or was closed: with the status, all that a store saves of it.
+    pub fn saved_closing(&self) -> Option<&Closing> {
+        match self {
+            Self::Open => None,
+            Self::Closing(closing) => Some(closing),
+            Self::Ended(end) => end.closing.as_ref(),
+        }
+    }
+
+    /// The state of a flow with that status, [`FlowStatus::code`], and that closing.
+    pub fn from_saved(code: i64, closing: Option<Closing>) -> Result<Self> {
+        let status = FlowStatus::ALL.into_iter().find(|status| status.code() == code);
+        let ended = |outcome, closing| Ok(Self::Ended(FlowEnd { outcome, closing }));
+        match (status, closing) {
+            (Some(FlowStatus::Open | FlowStatus::Held), None) => Ok(Self::Open),
+            (Some(FlowStatus::Cancelling), Some(closing)) => Ok(Self::Closing(closing)),
+            (Some(FlowStatus::Completed), closing) => ended(FlowOutcome::Completed, closing),
+            (Some(FlowStatus::Failed), closing) => ended(FlowOutcome::Failed, closing),
+            (Some(FlowStatus::Cancelled), closing) => ended(FlowOutcome::Cancelled, closing),
+            (Some(FlowStatus::Expired), closing) => ended(FlowOutcome::Expired, closing),
+            (_, closing) => Err(Error::bug(format!(
+                "a stored flow contradicts itself: state {code}, closing {closing:?}"
+            ))),
+        }
+    }
+}
+
 /// An execution's place in a flow; fixed from when it has one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
@@ -559,22 +587,74 @@ impl Join {
             false => self.unmet += 1,
         }
     }
+}
 
-    /// The columns a relational store saves for how many, what of the rest, and what else.
-    pub fn rule(&self) -> JoinRule {
-        JoinRule { need: self.need, rest: self.rest, otherwise: self.otherwise }
+impl Need {
+    /// The number a store saves: how many, or 0 for all and -1 for any.
+    pub fn code(self) -> i64 {
+        match self {
+            Self::All => 0,
+            Self::Any => -1,
+            Self::Count(count) => count.into(),
+        }
+    }
+
+    /// What that number means.
+    pub fn from_code(code: i64) -> Result<Self> {
+        match code {
+            0 => Ok(Self::All),
+            -1 => Ok(Self::Any),
+            _ => u32::try_from(code)
+                .map(Self::Count)
+                .map_err(|_| Error::bug(format!("a join has the unknown need {code}"))),
+        }
     }
 }
 
-/// The part of a join that a store keeps as JSON.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct JoinRule {
-    /// How many sources it needs.
-    pub need: Need,
-    /// What happens to sources it no longer needs.
-    pub rest: Rest,
-    /// What follows when it can not be satisfied any more.
-    pub otherwise: Otherwise,
+impl Rest {
+    /// The number a store saves.
+    pub const fn code(self) -> i64 {
+        match self {
+            Self::Run => 0,
+            Self::Cancel => 1,
+        }
+    }
+
+    /// What that number means.
+    pub fn from_code(code: i64) -> Result<Self> {
+        match code {
+            0 => Ok(Self::Run),
+            1 => Ok(Self::Cancel),
+            _ => Err(Error::bug(format!("a join has the unknown rest {code}"))),
+        }
+    }
+}
+
+impl Otherwise {
+    /// The number a store saves beside what the execution waited for before it started.
+    pub const fn code(self) -> i64 {
+        match self {
+            Self::Skip => 0,
+            Self::Resume { .. } => 1,
+        }
+    }
+
+    /// What the execution waited for before it started, when it has waited for others since.
+    pub const fn began(self) -> Option<Beginning> {
+        match self {
+            Self::Skip => None,
+            Self::Resume { began } => began,
+        }
+    }
+
+    /// What that number means.
+    pub fn from_saved(code: i64, began: Option<Beginning>) -> Result<Self> {
+        match (code, began) {
+            (0, None) => Ok(Self::Skip),
+            (1, began) => Ok(Self::Resume { began }),
+            _ => Err(Error::bug(format!("a join has the unknown alternative {code}"))),
+        }
+    }
 }
 
 impl Verdict {

@@ -21,8 +21,8 @@ pub use execution::{Execution, Progress};
 pub(crate) use flow::member_id;
 pub use flow::{
     Beginning, CancelScope, Closing, ClosingCause, Edge, Extent, Flow, FlowCounts, FlowEnd,
-    FlowOutcome, FlowState, FlowStatus, FlowTerms, Join, JoinRule, Member, Need, OnMemberFailure,
-    Otherwise, Rest, Verdict, When,
+    FlowOutcome, FlowState, FlowStatus, FlowTerms, Join, Member, Need, OnMemberFailure, Otherwise,
+    Rest, Verdict, When,
 };
 pub use id::{
     ChoreId, Cursor, DEFAULT_NAME, EdgeId, Epoch, ExecutionId, FlowId, FlowRow, LaneId, LeaseToken,

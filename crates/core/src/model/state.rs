@@ -318,7 +318,8 @@ impl Status {
         }
     }
 
-    fn from_code(code: i64) -> Option<Self> {
+    /// The status that number stands for.
+    pub fn from_code(code: i64) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.code() == code)
     }
 }

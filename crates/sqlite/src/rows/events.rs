@@ -1,5 +1,5 @@
 use everloom_core::{
-    Cursor, Epoch, Event, EventKind, EventScan, EventSlice, EventSpan, ExecutionId, LaneId,
+    Cursor, Epoch, Event, EventKind, EventScan, EventSlice, EventSpan, ExecutionId, FlowId, LaneId,
     NamespaceId, NewEvent, Tags, Timestamp,
 };
 use rusqlite::{Connection, Row, params};
@@ -32,6 +32,7 @@ pub(crate) fn add(conn: &Connection, caches: &mut Caches, event: &NewEvent) -> R
             event.worker,
             tags_column(&event.tags)?,
             event.data.as_ref().map(json).transpose()?,
+            event.flow.as_ref().map(|flow| flow.0.as_bytes()),
             row.map(|row| row.0)
         ],
     )?;
@@ -104,7 +105,8 @@ fn matching(
         row.get::<_, Option<[u8; 16]>>(4)?.map(|bytes| ExecutionId(Uuid::from_bytes(bytes)));
     let lane = row.get::<_, Option<i64>>(5)?.map(LaneId);
     let tags: Tags = json_or_default(row, 9)?;
-    if !filter.matches(namespace, kind, execution, lane, &tags) {
+    let flow = row.get::<_, Option<[u8; 16]>>(11)?.map(|bytes| FlowId(Uuid::from_bytes(bytes)));
+    if !filter.matches(namespace, kind, execution, lane, flow, &tags) {
         return Ok(None);
     }
     Ok(Some(Event {
@@ -117,6 +119,7 @@ fn matching(
             Some(lane) => Some(lanes::by_id(conn, caches, lane)?.name.clone()),
             None => None,
         },
+        flow,
         attempt: row.get(6)?,
         epoch: match row.get_ref(7)? {
             rusqlite::types::ValueRef::Null => None,

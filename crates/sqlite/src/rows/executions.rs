@@ -1,16 +1,15 @@
-use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use everloom_core::{
-    Count, Epoch, Execution, ExecutionId, LaneId, NamespaceId, Payload, Policy, RouteId, RowId,
-    Secret, State, StateColumns, Status, Tags, Timestamp,
+    Count, Epoch, Execution, ExecutionId, FlowId, FlowRow, LaneId, Member, NamespaceId, Payload,
+    Policy, RouteId, RowId, Secret, State, StateColumns, Status, Tags, Timestamp,
 };
 use rusqlite::{Connection, Row, params};
 use uuid::Uuid;
 
 use super::{
-    all, count, first, from_json, integer, json, json_or_default, limit, millis, optional_time,
-    past_leases, payloads, run_on_one, tags, time,
+    all, count, edges, first, from_json, integer, joins, json, json_or_default, limit, millis,
+    optional_time, past_leases, payloads, run_on_one, tags, time,
 };
 use crate::error::{Fault, Result};
 use crate::ready::ReadyHeads;
@@ -46,6 +45,12 @@ pub(crate) mod column {
     pub(crate) const CREATED_BY: usize = 25;
     pub(crate) const PROGRESS: usize = 26;
     pub(crate) const KEY: usize = 27;
+    pub(crate) const GATED: usize = 28;
+    pub(crate) const SPAWNED: usize = 29;
+    pub(crate) const PARENT: usize = 30;
+    pub(crate) const FLOW: usize = 31;
+    pub(crate) const FLOW_UUID: usize = 32;
+    pub(crate) const NODE: usize = 33;
 }
 
 pub(crate) fn from_row(row: &Row<'_>) -> Result<Execution> {
@@ -82,7 +87,20 @@ pub(crate) fn from_row(row: &Row<'_>) -> Result<Execution> {
             Some(text) => Some(from_json(text)?),
         },
         key: row.get(column::KEY)?,
+        gated: row.get(column::GATED)?,
+        spawned: row.get(column::SPAWNED)?,
+        parent: row.get::<_, Option<i64>>(column::PARENT)?.map(RowId),
+        member: member_from_row(row)?,
     })
+}
+
+fn member_from_row(row: &Row<'_>) -> Result<Option<Arc<Member>>> {
+    let Some(flow) = row.get::<_, Option<i64>>(column::FLOW)? else { return Ok(None) };
+    Ok(Some(Arc::new(Member {
+        flow: FlowRow(flow),
+        flow_id: FlowId(Uuid::from_bytes(row.get(column::FLOW_UUID)?)),
+        node: row.get(column::NODE)?,
+    })))
 }
 
 fn state_from_row(row: &Row<'_>) -> Result<State> {
@@ -123,6 +141,7 @@ pub(crate) fn insert(
         true => None,
         false => Some(json(&*execution.policy)?),
     };
+    let member = execution.member.as_deref();
     run_on_one(
         conn,
         sql::INSERT,
@@ -155,6 +174,12 @@ pub(crate) fn insert(
             execution.created_by,
             progress_column(execution)?,
             execution.key,
+            execution.gated,
+            execution.spawned,
+            execution.parent.map(|parent| parent.0),
+            member.map(|member| member.flow.0),
+            member.map(|member| member.flow_id.0.as_bytes()),
+            member.map(|member| &member.node),
             millis(execution.due_at())
         ],
     )?;
@@ -193,7 +218,9 @@ pub(crate) fn save(conn: &Connection, ready: &mut ReadyHeads, execution: &Execut
             state.ttl_ms,
             state.detail,
             progress_column(execution)?,
-            millis(execution.due_at())
+            millis(execution.due_at()),
+            execution.gated,
+            execution.spawned
         ],
     )?;
     ready.note(execution);
@@ -226,8 +253,17 @@ pub(crate) fn remove(
     payloads::drop_result(conn, row)?;
     past_leases::drop_all(conn, row)?;
     tags::remove(conn, execution.namespace, row, &execution.tags)?;
+    // Nothing else is ever waited for or waits.
+    if execution.member.is_some() || execution.spawned {
+        joins::remove(conn, row)?;
+        edges::drop_all(conn, row)?;
+    }
     ready.forget(execution);
     Ok(())
+}
+
+pub(crate) fn by_row(conn: &Connection, row: RowId) -> Result<Option<Execution>> {
+    first(conn, sql::BY_ROW, [row.0], from_row)
 }
 
 pub(crate) fn find(
@@ -273,15 +309,14 @@ pub(crate) fn counts(
     namespace: NamespaceId,
     lane: Option<LaneId>,
 ) -> Result<Vec<Count>> {
-    let known: BTreeMap<i64, Status> =
-        Status::ALL.into_iter().map(|status| (status.code(), status)).collect();
     all(conn, sql::COUNTS, params![namespace.0, lane.map(|lane| lane.0)], |row| {
-        let code: i64 = row.get(0)?;
-        let status = known.get(&code).copied();
-        let status =
-            status.ok_or_else(|| Fault::bug(format!("a row has the unknown state {code}")))?;
-        Ok(Count { status, held: row.get(1)?, count: count(row, 2)? })
+        Ok(Count { status: status(row, 0)?, held: row.get(1)?, count: count(row, 2)? })
     })
+}
+
+pub(crate) fn status(row: &Row<'_>, column: usize) -> Result<Status> {
+    let code = row.get(column)?;
+    Status::from_code(code).ok_or_else(|| Fault::bug(format!("a row has the unknown state {code}")))
 }
 
 pub(crate) fn oldest_ready(conn: &Connection, lane: LaneId) -> Result<Option<Timestamp>> {

@@ -1,4 +1,4 @@
-use everloom_core::{ExecutionId, Key, NamespaceId, Timestamp};
+use everloom_core::{ExecutionId, FlowId, Key, KeyOf, NamespaceId, Timestamp};
 use rusqlite::{Connection, params};
 use uuid::Uuid;
 
@@ -20,9 +20,12 @@ pub(crate) fn find(
             Some(row) => Some(Key {
                 namespace,
                 key: key.into(),
-                execution: ExecutionId(Uuid::from_bytes(row.get(0)?)),
-                fingerprint: row.get(1)?,
-                expires_at: optional_time(row, 2)?,
+                of: match row.get::<_, Option<[u8; 16]>>(0)? {
+                    Some(execution) => KeyOf::Execution(ExecutionId(Uuid::from_bytes(execution))),
+                    None => KeyOf::Flow(FlowId(Uuid::from_bytes(row.get(1)?))),
+                },
+                fingerprint: row.get(2)?,
+                expires_at: optional_time(row, 3)?,
             }),
         });
     }
@@ -30,13 +33,12 @@ pub(crate) fn find(
 }
 
 pub(crate) fn put(conn: &Connection, key: &Key) -> Result<()> {
-    let params = params![
-        key.namespace.0,
-        key.key,
-        key.execution.0.as_bytes(),
-        key.fingerprint,
-        millis(key.expires_at)
-    ];
+    let (execution, flow) = match &key.of {
+        KeyOf::Execution(execution) => (Some(execution.0.as_bytes()), None),
+        KeyOf::Flow(flow) => (None, Some(flow.0.as_bytes())),
+    };
+    let params =
+        params![key.namespace.0, key.key, execution, flow, key.fingerprint, millis(key.expires_at)];
     run(conn, sql::PUT, params).map(drop)
 }
 

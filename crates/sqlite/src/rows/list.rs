@@ -35,18 +35,19 @@ pub(crate) fn list(
             scan,
         );
     }
-    if let Some([first, second, third]) = troubled(&filter.statuses) {
+    if let Some([first, second, third, fourth]) = troubled(&filter.statuses) {
         let mut statement = conn.prepare_cached(sql::LIST_TROUBLED)?;
-        let params = params![below, scan_limit, namespace, first, second, third];
+        let params = params![below, scan_limit, namespace, first, second, third, fourth];
         return collect(statement.query(params)?, &wanted, rows, scan);
     }
     let mut statement = conn.prepare_cached(sql::LIST)?;
     collect(statement.query(params![below, scan_limit])?, &wanted, rows, scan)
 }
 
-/// The states to look for if the index over executions that ended badly has them all.
-fn troubled(statuses: &[Status]) -> Option<[Option<i64>; 3]> {
-    const INDEXED: [Status; 3] = [Status::Failed, Status::Cancelled, Status::Expired];
+/// The states to look for if the index over executions that ended without a result has them all.
+fn troubled(statuses: &[Status]) -> Option<[Option<i64>; 4]> {
+    const INDEXED: [Status; 4] =
+        [Status::Failed, Status::Cancelled, Status::Expired, Status::Skipped];
     let covered = !statuses.is_empty() && statuses.iter().all(|status| INDEXED.contains(status));
     covered.then(|| INDEXED.map(|status| statuses.contains(&status).then(|| status.code())))
 }
@@ -108,7 +109,7 @@ impl<'a> Wanted<'a> {
         let worker = text(column::WORKER)??;
         let created_by = text(column::CREATED_BY)??;
         let lane = number(column::LANE)?;
-        let held: bool = row.get(column::HELD)?;
+        let held = row.get(column::HELD)? || row.get(column::GATED)?;
         let route = RouteId(number(column::ROUTE)?);
         Ok((self.states.is_empty() || self.states.contains(&state))
             && filter.held.is_none_or(|wanted| wanted == held)

@@ -1,4 +1,4 @@
-use everloom_core::{RowId, Timestamp};
+use everloom_core::{FlowRow, RowId, Timestamp};
 use rusqlite::{Connection, params};
 
 use super::{first, integer, run_on_one, time};
@@ -11,6 +11,7 @@ use crate::sql::meta as sql;
 pub(crate) struct Meta {
     pub(crate) last_now: Timestamp,
     pub(crate) last_row: RowId,
+    pub(crate) last_flow: FlowRow,
     /// How many commits there were.
     pub(crate) commits: u64,
     /// Who made the last ones, each at the place of its number modulo their count.
@@ -53,6 +54,7 @@ pub(crate) fn read(conn: &Connection) -> Result<Meta> {
             last_row: RowId(row.get(1)?),
             commits: super::count(row, 2)?,
             recent: row.get(3)?,
+            last_flow: FlowRow(row.get(4)?),
         })
     })?;
     found.ok_or_else(|| Fault::bug("the meta row is gone"))
@@ -70,7 +72,13 @@ pub(crate) fn write(conn: &Connection, meta: &Meta) -> Result<()> {
     run_on_one(
         conn,
         sql::WRITE,
-        params![meta.last_now.as_millis(), meta.last_row.0, integer(meta.commits), meta.recent],
+        params![
+            meta.last_now.as_millis(),
+            meta.last_row.0,
+            integer(meta.commits),
+            meta.recent,
+            meta.last_flow.0
+        ],
     )
 }
 
@@ -79,6 +87,13 @@ pub(crate) fn new_row(conn: &Connection, caches: &mut Caches) -> Result<RowId> {
     let meta = cached(conn, caches)?;
     meta.last_row.0 += 1;
     Ok(meta.last_row)
+}
+
+/// The row of the next flow.
+pub(crate) fn new_flow_row(conn: &Connection, caches: &mut Caches) -> Result<FlowRow> {
+    let meta = cached(conn, caches)?;
+    meta.last_flow.0 += 1;
+    Ok(meta.last_flow)
 }
 
 pub(crate) fn next_due(conn: &Connection) -> Result<Option<Timestamp>> {
@@ -94,6 +109,7 @@ mod tests {
         Meta {
             last_now: Timestamp::default(),
             last_row: RowId(0),
+            last_flow: FlowRow(0),
             commits: 0,
             recent: [0; RECENT * 8],
         }

@@ -7,8 +7,10 @@ pub(crate) const DUE: &str = "
 
 pub(crate) const FIND: &str = "
     SELECT id, kind, due_at
-    FROM chores
-    WHERE kind = ?1";
+    FROM chores INDEXED BY chores_by_kind
+    WHERE kind = ?1
+    ORDER BY id
+    LIMIT 1";
 
 pub(crate) const ADD: &str = "
     INSERT INTO chores (kind, due_at)

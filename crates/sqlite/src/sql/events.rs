@@ -11,7 +11,8 @@ macro_rules! columns {
         epoch,
         worker,
         tags,
-        data"
+        data,
+        flow"
     };
 }
 
@@ -49,7 +50,7 @@ pub(crate) const ADD: &str = concat!(
     ",
         execution
     )
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)"
 );
 
 pub(crate) const OLDEST: &str = "

@@ -29,7 +29,13 @@ macro_rules! columns {
         tags,
         created_by,
         progress,
-        key"
+        key,
+        gated,
+        spawned,
+        parent,
+        flow,
+        flow_uuid,
+        node"
     };
 }
 
@@ -48,11 +54,12 @@ pub(crate) const INSERT: &str = concat!(
     VALUES (
         ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,
         ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20,
-        ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29
+        ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30,
+        ?31, ?32, ?33, ?34, ?35
     )"
 );
 
-/// Everything that may change but the tags.
+/// Everything that may change but the tags and the place in a flow.
 pub(crate) const SAVE: &str = "
     UPDATE executions SET
         priority = ?2,
@@ -73,7 +80,9 @@ pub(crate) const SAVE: &str = "
         ttl_ms = ?17,
         detail = ?18,
         progress = ?19,
-        due_at = ?20
+        due_at = ?20,
+        gated = ?21,
+        spawned = ?22
     WHERE id = ?1";
 
 pub(crate) const TAGS: &str = "
@@ -90,6 +99,12 @@ pub(crate) const REMOVE: &str = "
     DELETE FROM executions
     WHERE id = ?1";
 
+pub(crate) const BY_ROW: &str = select!(
+    "
+    FROM executions
+    WHERE id = ?1"
+);
+
 pub(crate) const FIND: &str = select!(
     "
     FROM executions
@@ -100,7 +115,7 @@ pub(crate) const FIND: &str = select!(
 pub(crate) const NEXT_HEAD: &str = "
     SELECT route, priority, rank, id
     FROM executions INDEXED BY ready
-    WHERE lane = ?1 AND route > ?2 AND state <= 1 AND held = 0
+    WHERE lane = ?1 AND route > ?2 AND state <= 1 AND held = 0 AND gated = 0
     ORDER BY route, priority DESC, rank, id
     LIMIT 1";
 
@@ -108,7 +123,7 @@ pub(crate) const NEXT_HEAD: &str = "
 pub(crate) const HEAD: &str = "
     SELECT priority, rank, id
     FROM executions INDEXED BY ready
-    WHERE lane = ?1 AND route = ?2 AND state <= 1 AND held = 0
+    WHERE lane = ?1 AND route = ?2 AND state <= 1 AND held = 0 AND gated = 0
     ORDER BY priority DESC, rank, id
     LIMIT 1";
 
@@ -116,7 +131,7 @@ pub(crate) const HEAD: &str = "
 pub(crate) const READY_FROM: &str = select!(
     "
     FROM executions INDEXED BY ready
-    WHERE lane = ?1 AND route = ?2 AND state <= 1 AND held = 0
+    WHERE lane = ?1 AND route = ?2 AND state <= 1 AND held = 0 AND gated = 0
         AND priority = ?3 AND rank >= ?4 AND (rank > ?4 OR id >= ?5)
     ORDER BY rank, id"
 );
@@ -125,7 +140,7 @@ pub(crate) const READY_FROM: &str = select!(
 pub(crate) const READY_BELOW: &str = select!(
     "
     FROM executions INDEXED BY ready
-    WHERE lane = ?1 AND route = ?2 AND state <= 1 AND held = 0
+    WHERE lane = ?1 AND route = ?2 AND state <= 1 AND held = 0 AND gated = 0
         AND priority < ?3
     ORDER BY priority DESC, rank, id"
 );
@@ -160,16 +175,54 @@ pub(crate) const COUNT_OWNED: &str = "
     WHERE worker IS NOT NULL AND lane = ?1";
 
 pub(crate) const COUNTS: &str = "
-    SELECT state, held, count(*)
+    SELECT state, held | gated, count(*)
     FROM executions
     WHERE namespace = ?1 AND (?2 IS NULL OR lane = ?2)
-    GROUP BY state, held
-    ORDER BY state, held";
+    GROUP BY 1, 2
+    ORDER BY 1, 2";
+
+/// One that is over is kept as long as its flow is.
+pub(crate) const SAVE_MEMBER: &str = "
+    UPDATE executions SET
+        flow = ?2,
+        flow_uuid = ?3,
+        node = ?4,
+        due_at = CASE WHEN state < 10 THEN due_at END
+    WHERE id = ?1";
+
+pub(crate) const MEMBER: &str = select!(
+    "
+    FROM executions INDEXED BY members
+    WHERE flow = ?1 AND node = ?2"
+);
+
+pub(crate) const MEMBERS: &str = select!(
+    "
+    FROM executions INDEXED BY members
+    WHERE flow = ?1 AND node > ?2
+    ORDER BY node
+    LIMIT ?3"
+);
+
+pub(crate) const COUNT_MEMBERS: &str = "
+    SELECT state, started_at IS NOT NULL, count(*)
+    FROM executions INDEXED BY members
+    WHERE flow = ?1
+    GROUP BY 1, 2
+    ORDER BY 1, 2";
+
+pub(crate) const CHILDREN: &str = select!(
+    "
+    FROM executions INDEXED BY children
+    WHERE parent = ?1 AND state < 10 AND id > ?2
+    ORDER BY id
+    LIMIT ?3"
+);
 
 pub(crate) const OLDEST_READY: &str = "
     SELECT min(since)
     FROM executions INDEXED BY ready
-    WHERE lane = ?1 AND state <= 1 AND held = 0";
+    WHERE lane = ?1 AND state <= 1 AND held = 0 AND gated = 0";
 
 /// A lease never outlives the moment its execution is due, so the index bounds what is looked at.
 pub(crate) const EXPIRED_LEASES: &str = select!(
@@ -214,7 +267,7 @@ pub(crate) const LIST_OWNED: &str = select!(
     LIMIT ?2"
 );
 
-/// The newest below a row in up to three states above 10, each from its own end of the index.
+/// The newest below a row in up to four states above 10, each from its own end of the index.
 pub(crate) const LIST_TROUBLED: &str = select!(
     "
     FROM executions
@@ -239,6 +292,14 @@ pub(crate) const LIST_TROUBLED: &str = select!(
             SELECT id
             FROM executions INDEXED BY troubled
             WHERE namespace = ?3 AND state = ?6 AND state > 10 AND id < ?1
+            ORDER BY id DESC
+            LIMIT ?2
+        )
+        UNION ALL
+        SELECT id FROM (
+            SELECT id
+            FROM executions INDEXED BY troubled
+            WHERE namespace = ?3 AND state = ?7 AND state > 10 AND id < ?1
             ORDER BY id DESC
             LIMIT ?2
         )

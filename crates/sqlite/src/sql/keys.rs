@@ -1,11 +1,11 @@
 pub(crate) const FIND: &str = "
-    SELECT execution, fingerprint, expires_at
+    SELECT execution, flow, fingerprint, expires_at
     FROM keys
     WHERE namespace = ?1 AND key = ?2";
 
 pub(crate) const PUT: &str = "
-    INSERT OR REPLACE INTO keys (namespace, key, execution, fingerprint, expires_at)
-    VALUES (?1, ?2, ?3, ?4, ?5)";
+    INSERT OR REPLACE INTO keys (namespace, key, execution, flow, fingerprint, expires_at)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
 
 pub(crate) const DROP: &str = "
     DELETE FROM keys

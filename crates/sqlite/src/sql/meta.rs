@@ -3,7 +3,8 @@ pub(crate) const READ: &str = "
         last_now,
         last_row,
         commits,
-        recent
+        recent,
+        last_flow
     FROM meta
     WHERE id = 1";
 
@@ -12,7 +13,8 @@ pub(crate) const WRITE: &str = "
         last_now = ?1,
         last_row = ?2,
         commits = ?3,
-        recent = ?4
+        recent = ?4,
+        last_flow = ?5
     WHERE id = 1";
 
 pub(crate) const NEXT_DUE: &str = "

@@ -1,8 +1,11 @@
 //! Statements, a module per table. What binds them is in `rows`.
 
 pub(crate) mod chores;
+pub(crate) mod edges;
 pub(crate) mod events;
 pub(crate) mod executions;
+pub(crate) mod flows;
+pub(crate) mod joins;
 pub(crate) mod keys;
 pub(crate) mod lanes;
 pub(crate) mod meta;
