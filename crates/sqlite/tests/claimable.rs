@@ -151,6 +151,7 @@ impl Run {
         execution.priority = *[1, 5, 9].choose(&mut self.random).unwrap();
         execution.rank = self.random.random_range(0..20);
         execution.held = self.random.random_bool(0.1);
+        execution.gated = self.random.random_bool(0.1);
         execution.state = match self.random.random_range(0..4) {
             0 => leased(execution.clone(), "w", at(5)).state,
             1 => State::Resumable,

@@ -2,27 +2,18 @@
 
 mod common;
 
-use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{Queue, about, at, in_memory, leased};
+use common::{Queue, about, at, both, leased, same, tags};
 use everloom_core::{
     ChoreKind, Cursor, Defaults, End, EndReason, Epoch, EventKind, EventScan, Execution,
-    ExecutionId, Grant, Key, LaneMode, LeaseEnd, ListScan, MemoryStore, Outcome, PastLease,
-    Payload, Policy, Progress, Read, Ready, RouteId, RowId, Secret, State, Status, Store, Tags,
-    Timestamp, Transaction, WorkerRow,
+    ExecutionId, FlowId, Grant, Key, KeyOf, LaneMode, LeaseEnd, ListScan, MemoryStore, Outcome,
+    PastLease, Payload, Policy, Progress, Read, Ready, RouteId, RowId, Secret, State, Status,
+    Store, Timestamp, Transaction, WorkerRow,
 };
 use everloom_sqlite::SqliteStore;
 use uuid::Uuid;
-
-fn both() -> (MemoryStore, SqliteStore) {
-    (MemoryStore::new(), in_memory())
-}
-
-fn tags(pairs: &[(&str, &str)]) -> Tags {
-    pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
-}
 
 fn ended(outcome: Outcome, message: Option<&str>) -> State {
     let reason = EndReason::Permanent;
@@ -144,7 +135,10 @@ fn fill_small_tables(tx: &mut dyn Transaction, queue: Queue) {
         let key = Key {
             namespace: queue.namespace,
             key: format!("key{number}"),
-            execution: ExecutionId(Uuid::from_u128(7)),
+            of: match number {
+                1 => KeyOf::Flow(FlowId(Uuid::from_u128(7))),
+                _ => KeyOf::Execution(ExecutionId(Uuid::from_u128(7))),
+            },
             fingerprint: [3; 16],
             expires_at: (number % 2 == 0).then(|| at(number)),
         };
@@ -186,30 +180,8 @@ fn gone(instance: &str) -> ChoreKind {
     }
 }
 
-/// The answer of both stores to a question.
-#[track_caller]
-fn same<T: Debug>(
-    stores: &mut (MemoryStore, SqliteStore),
-    ask: impl Fn(&mut dyn Read) -> everloom_core::Result<T>,
-) {
-    use everloom_core::Source;
-    let expected = ask(&mut *stores.0.read().unwrap());
-    let found = ask(&mut *stores.1.read().unwrap());
-    // Bugs are worded differently.
-    if expected.is_err() && found.is_err() {
-        return;
-    }
-    assert_eq!(format!("{found:#?}"), format!("{expected:#?}"));
-}
-
 fn filled() -> (MemoryStore, SqliteStore) {
-    let mut stores = both();
-    for store in [&mut stores.0 as &mut dyn Store, &mut stores.1] {
-        let mut tx = store.begin().unwrap();
-        fill(&mut *tx);
-        tx.commit(at(1000)).unwrap();
-    }
-    stores
+    both(fill)
 }
 
 const FIRST: everloom_core::NamespaceId = everloom_core::NamespaceId(1);

@@ -131,7 +131,8 @@ fn the_database_itself_refuses_a_state_that_contradicts_its_columns() {
         "state = 4",
         "state = 2",
         "state = 5",
-        "state = 14, detail = '{}'",
+        "state = 6, detail = '{}'",
+        "state = 15, detail = '{}'",
         "state = 10",
         "worker = 'w'",
         "state = 3, until = 1, worker = 'w'",
@@ -139,6 +140,9 @@ fn the_database_itself_refuses_a_state_that_contradicts_its_columns() {
         "state = 3, until = 1, worker = 'w', secret = zeroblob(16), ttl_ms = 1",
         "priority = 9001",
         "held = 2",
+        "gated = 2",
+        "flow = 1, node = 'a'",
+        "node = 'a', flow_uuid = zeroblob(16)",
         "uuid = x'00'",
     ] {
         let result = conn.execute(&format!("UPDATE executions SET {change}"), []);

@@ -1,13 +1,15 @@
 //! Rows to test a store with.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
+use std::fmt::Debug;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use everloom_core::{
-    Defaults, Epoch, EventKind, Execution, ExecutionId, Lane, LaneId, Lease, NamespaceId, NewEvent,
-    Payload, RouteId, RowId, Secret, State, Store, Timestamp, Transaction,
+    Defaults, Epoch, EventKind, Execution, ExecutionId, Lane, LaneId, Lease, MemoryStore,
+    NamespaceId, NewEvent, Payload, Read, RouteId, RowId, Secret, Source, State, Store, Tags,
+    Timestamp, Transaction,
 };
 use everloom_sqlite::{Location, Options, SqliteStore};
 
@@ -81,6 +83,10 @@ impl Queue {
             created_by: None,
             progress: None,
             key: None,
+            gated: false,
+            member: None,
+            parent: None,
+            spawned: false,
         }
     }
 
@@ -113,4 +119,34 @@ pub(crate) fn leased(mut execution: Execution, worker: &str, until: Timestamp) -
     });
     execution.epoch.0 += 1;
     execution
+}
+
+pub(crate) fn tags(pairs: &[(&str, &str)]) -> Tags {
+    pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+}
+
+/// The in-memory store and this one with the same rows.
+pub(crate) fn both(fill: impl Fn(&mut dyn Transaction)) -> (MemoryStore, SqliteStore) {
+    let mut stores = (MemoryStore::new(), in_memory());
+    for store in [&mut stores.0 as &mut dyn Store, &mut stores.1] {
+        let mut tx = store.begin().unwrap();
+        fill(&mut *tx);
+        tx.commit(at(1000)).unwrap();
+    }
+    stores
+}
+
+/// Expects the same answer of both stores to a question.
+#[track_caller]
+pub(crate) fn same<T: Debug>(
+    stores: &mut (MemoryStore, SqliteStore),
+    ask: impl Fn(&mut dyn Read) -> everloom_core::Result<T>,
+) {
+    let expected = ask(&mut *stores.0.read().unwrap());
+    let found = ask(&mut *stores.1.read().unwrap());
+    // Bugs are worded differently.
+    if expected.is_err() && found.is_err() {
+        return;
+    }
+    assert_eq!(format!("{found:#?}"), format!("{expected:#?}"));
 }
