@@ -113,12 +113,9 @@ CREATE TABLE flows (
     unsettled   INTEGER NOT NULL CHECK (unsettled >= 0),
     closing     TEXT,
     CHECK (
-        CASE state
-            WHEN 0 THEN held = 0 AND closing IS NULL
-            WHEN 1 THEN held = 1 AND closing IS NULL
-            WHEN 2 THEN closing IS NOT NULL
-            ELSE state BETWEEN 10 AND 13
-        END
+        state <= 1 AND held = state AND closing IS NULL
+        OR state = 2 AND closing IS NOT NULL
+        OR state BETWEEN 10 AND 13
     )
 ) STRICT;
 
