@@ -30,7 +30,6 @@ macro_rules! columns {
         created_by,
         progress,
         key,
-        gated,
         spawned,
         parent,
         flow,
@@ -55,7 +54,7 @@ pub(crate) const INSERT: &str = concat!(
         ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,
         ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20,
         ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30,
-        ?31, ?32, ?33, ?34, ?35
+        ?31, ?32, ?33, ?34
     )"
 );
 
@@ -81,8 +80,7 @@ pub(crate) const SAVE: &str = "
         detail = ?18,
         progress = ?19,
         due_at = ?20,
-        gated = ?21,
-        spawned = ?22
+        spawned = ?21
     WHERE id = ?1";
 
 pub(crate) const TAGS: &str = "
@@ -175,7 +173,7 @@ pub(crate) const COUNT_OWNED: &str = "
     WHERE worker IS NOT NULL AND lane = ?1";
 
 pub(crate) const COUNTS: &str = "
-    SELECT state, held | gated, count(*)
+    SELECT state, held > 0, count(*)
     FROM executions
     WHERE namespace = ?1 AND (?2 IS NULL OR lane = ?2)
     GROUP BY 1, 2
