@@ -261,14 +261,17 @@ CREATE UNIQUE INDEX flows_by_uuid ON flows (uuid, namespace);
 
 CREATE INDEX flows_of_namespace ON flows (namespace);
 
+CREATE INDEX inbox_refused ON inbox (id) WHERE refused_at IS NOT NULL;
+
+CREATE INDEX inbox_waiting ON inbox (id) WHERE refused_at IS NULL;
+
 CREATE INDEX keys_by_expiry ON keys (expires_at) WHERE expires_at IS NOT NULL;
 
 CREATE UNIQUE INDEX members ON executions (flow, node) WHERE flow IS NOT NULL;
 
 CREATE INDEX owned ON executions (worker, namespace) WHERE worker IS NOT NULL;
 
-CREATE INDEX ready ON executions (lane, route, priority DESC, rank)
-    WHERE state <= 1 AND held = 0 AND gated = 0;
+CREATE INDEX ready ON executions (lane, route, priority DESC, rank) WHERE state <= 1 AND held = 0;
 
 CREATE INDEX retired ON executions (due_at) WHERE due_at IS NOT NULL AND state >= 10;
 

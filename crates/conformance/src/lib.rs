@@ -17,6 +17,7 @@
 //! ```
 
 mod behaviours;
+mod cluster;
 pub mod dag;
 pub mod fixtures;
 pub mod flow_lab;

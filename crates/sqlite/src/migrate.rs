@@ -12,10 +12,17 @@ use crate::options::Options;
 pub const SCHEMA_VERSION: u32 = MIGRATIONS.len() as u32;
 
 /// Each brings the schema from the version of its index to the next.
-const MIGRATIONS: &[&str] = &[
-    include_str!("../migrations/0001_executions.sql"),
-    include_str!("../migrations/0002_flows.sql"),
+const MIGRATIONS: &[(&str, &str)] = &[
+    ("executions", include_str!("../migrations/0001_executions.sql")),
+    ("inbox", include_str!("../migrations/0002_inbox.sql")),
+    ("flows", include_str!("../migrations/0003_flows.sql")),
 ];
+
+/// The migrations that a schema of this version lacks.
+pub(crate) fn pending(version: u32) -> Vec<String> {
+    let names = MIGRATIONS.iter().map(|(name, _)| (*name).to_owned());
+    names.skip(version as usize).collect()
+}
 
 /// "EVLM" in the file's header.
 const APPLICATION_ID: i64 = 0x4556_4c4d;

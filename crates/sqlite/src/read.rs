@@ -5,14 +5,14 @@ use std::sync::Arc;
 use everloom_core::{
     Chore, ChoreKind, Count, Cursor, Edge, EdgeId, Epoch, EventScan, EventSlice, EventSpan,
     Execution, ExecutionId, Flow, FlowId, FlowRow, FlowScan, FlowSlice, Join, Key, Lane, LaneId,
-    ListScan, ListSlice, MemberCount, Namespace, NamespaceId, PastLease, Payload, Read, Result,
-    RouteId, RouteTable, RowId, Timestamp, WorkerRow,
+    ListScan, ListSlice, MemberCount, Namespace, NamespaceId, PastLease, Payload, Read, Request,
+    RequestCounts, RequestId, Result, RouteId, RouteTable, RowId, Timestamp, WorkerRow,
 };
 
 use crate::ready;
 use crate::rows::{
-    chores, edges, events, executions, flows, joins, keys, lanes, list, members, meta, namespaces,
-    past_leases, payloads, routes, workers,
+    chores, edges, events, executions, flows, inbox, joins, keys, lanes, list, members, meta,
+    namespaces, past_leases, payloads, routes, workers,
 };
 use crate::view::View;
 

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use everloom_core::{
     Chore, ChoreId, ChoreKind, Defaults, Edge, Execution, Flow, FlowRow, Join, Key, Lane,
-    Namespace, NamespaceId, NewEvent, PastLease, Payload, Result, RouteId, RowId, Timestamp, Tx,
-    WorkerRow,
+    Namespace, NamespaceId, NewEvent, NewRequest, PastLease, Payload, Request, RequestId, Result,
+    RouteId, RowId, Timestamp, Tx, WorkerRow,
 };
 
 use crate::rows::{
-    chores, edges, events, executions, flows, joins, keys, lanes, members, meta, namespaces,
+    chores, edges, events, executions, flows, inbox, joins, keys, lanes, members, meta, namespaces,
     past_leases, payloads, routes, workers,
 };
 use crate::view::View;

@@ -113,7 +113,7 @@ pub(crate) const FIND: &str = select!(
 pub(crate) const NEXT_HEAD: &str = "
     SELECT route, priority, rank, id
     FROM executions INDEXED BY ready
-    WHERE lane = ?1 AND route > ?2 AND state <= 1 AND held = 0 AND gated = 0
+    WHERE lane = ?1 AND route > ?2 AND state <= 1 AND held = 0
     ORDER BY route, priority DESC, rank, id
     LIMIT 1";
 
@@ -121,7 +121,7 @@ pub(crate) const NEXT_HEAD: &str = "
 pub(crate) const HEAD: &str = "
     SELECT priority, rank, id
     FROM executions INDEXED BY ready
-    WHERE lane = ?1 AND route = ?2 AND state <= 1 AND held = 0 AND gated = 0
+    WHERE lane = ?1 AND route = ?2 AND state <= 1 AND held = 0
     ORDER BY priority DESC, rank, id
     LIMIT 1";
 
@@ -129,7 +129,7 @@ pub(crate) const HEAD: &str = "
 pub(crate) const READY_FROM: &str = select!(
     "
     FROM executions INDEXED BY ready
-    WHERE lane = ?1 AND route = ?2 AND state <= 1 AND held = 0 AND gated = 0
+    WHERE lane = ?1 AND route = ?2 AND state <= 1 AND held = 0
         AND priority = ?3 AND rank >= ?4 AND (rank > ?4 OR id >= ?5)
     ORDER BY rank, id"
 );
@@ -138,7 +138,7 @@ pub(crate) const READY_FROM: &str = select!(
 pub(crate) const READY_BELOW: &str = select!(
     "
     FROM executions INDEXED BY ready
-    WHERE lane = ?1 AND route = ?2 AND state <= 1 AND held = 0 AND gated = 0
+    WHERE lane = ?1 AND route = ?2 AND state <= 1 AND held = 0
         AND priority < ?3
     ORDER BY priority DESC, rank, id"
 );
@@ -220,7 +220,7 @@ pub(crate) const CHILDREN: &str = select!(
 pub(crate) const OLDEST_READY: &str = "
     SELECT min(since)
     FROM executions INDEXED BY ready
-    WHERE lane = ?1 AND state <= 1 AND held = 0 AND gated = 0";
+    WHERE lane = ?1 AND state <= 1 AND held = 0";
 
 /// A lease never outlives the moment its execution is due, so the index bounds what is looked at.
 pub(crate) const EXPIRED_LEASES: &str = select!(

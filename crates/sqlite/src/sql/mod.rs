@@ -5,6 +5,7 @@ pub(crate) mod edges;
 pub(crate) mod events;
 pub(crate) mod executions;
 pub(crate) mod flows;
+pub(crate) mod inbox;
 pub(crate) mod joins;
 pub(crate) mod keys;
 pub(crate) mod lanes;
