@@ -452,6 +452,100 @@ macro_rules! behaviours {
                 defaults_of_a_namespace_hold_for_later_submissions_there
                 the_clock_serves_every_namespace
             }
+            flows {
+                a_flow_is_submitted_whole_and_runs_in_its_order
+                a_member_knows_its_flow_and_its_name
+                everything_wrong_with_a_flow_is_listed_at_once
+                a_circle_is_refused_with_its_path
+                a_flow_without_nodes_is_refused
+                the_size_of_a_flow_is_limited
+                a_flow_as_large_as_may_be_is_accepted
+                a_refusal_by_the_state_of_things_names_the_node
+                the_same_flow_under_the_same_key_is_submitted_once
+                the_same_flow_under_the_same_id_is_submitted_once
+                the_ids_of_nodes_follow_from_the_flow_and_their_names
+                two_submissions_of_one_flow_in_a_transaction_are_one
+                nodes_inherit_what_they_do_not_say_themselves
+                a_held_flow_hands_nothing_out_until_it_is_unheld
+                what_runs_when_a_flow_is_held_may_finish_and_what_follows_is_held
+                a_large_flow_is_held_and_unheld_bit_by_bit_and_no_claim_notices
+                a_flow_past_its_deadline_expires_with_all_that_is_open
+                flows_have_tags_of_their_own
+                nodes_that_start_later_wait_for_their_join_first
+                a_flow_grows_at_the_revision_its_caller_knows
+                what_was_over_before_an_extension_counts_at_once
+                edges_go_only_into_nodes_that_have_not_started
+                ends_within_an_extension_are_counted_once
+                an_ended_flow_is_removed_with_all_its_members
+                a_flow_may_be_kept_for_ever
+                the_key_of_a_flow_is_held_for_its_window
+                a_large_flow_is_deleted_bit_by_bit
+                flows_stay_within_their_namespace
+            }
+            joins {
+                all_needs_every_source_and_the_first_failure_skips
+                any_fires_with_the_first_and_cancels_the_losers
+                the_rest_may_run_on
+                a_join_that_needs_all_may_cancel_the_rest_when_it_is_impossible
+                a_count_is_satisfied_when_it_is_reached
+                a_count_that_can_not_be_reached_any_more_skips
+                sources_are_counted_once_however_many_edges_they_have
+                a_source_that_something_else_needs_survives
+                a_join_fires_once
+                winners_of_one_transaction_fire_a_join_once
+                all_sources_may_end_in_one_transaction
+                a_failure_branch_runs_when_its_source_does_not_succeed
+                a_failure_branch_is_skipped_when_its_source_succeeds
+                a_skipped_source_is_no_failure
+                results_are_handed_over_by_name
+                a_source_without_a_result_binds_none
+                only_what_satisfied_a_join_is_handed_over
+                results_that_do_not_fit_are_left_to_be_read
+                a_member_failure_may_cancel_the_rest
+                a_handled_failure_does_not_cancel_the_rest
+                every_way_to_end_reaches_those_who_wait
+                what_ends_together_in_time_ends_once
+                a_claim_that_ends_one_does_not_take_what_ended_with_it
+                a_skip_reaches_a_thousand_levels_down
+                a_skip_reaches_ten_thousand_at_once
+                while_a_flow_settles_its_graph_does_not_change
+                a_wide_fan_is_released_whole
+            }
+            flow_build {
+                a_created_flow_is_held_and_empty
+                a_flow_is_created_once_under_its_id_or_key
+                a_flow_is_built_step_by_step_and_runs
+                three_members_are_built_and_cancelled
+                steps_in_one_transaction_see_each_other
+                an_edge_is_staged_at_the_revision_its_caller_knows
+                an_edge_has_two_ends_in_the_flow
+                an_execution_is_added_to_one_flow_before_it_starts
+                a_flow_that_is_over_takes_nothing_more
+                an_edge_from_what_is_over_counts_at_once
+                a_satisfied_node_waits_again_when_it_gets_another_source
+                a_delayed_member_keeps_its_delay_behind_an_edge
+                a_join_is_set_before_its_first_source_is_over
+                a_count_beyond_its_sources_skips_when_all_of_them_are_over
+                edges_of_every_kind_can_be_staged
+                a_member_with_a_key_keeps_it_when_its_flow_is_removed
+            }
+            flow_cancel {
+                a_cancel_of_all_stops_everything_at_once
+                a_cancel_of_what_is_pending_lets_what_started_run_on
+                a_cancel_that_lets_runners_finish_stops_everything_else
+                a_runner_that_does_not_finish_gets_no_other_attempt
+                a_runner_may_fail_for_good_in_a_flow_that_is_being_closed
+                a_grace_gives_workers_time_to_stop
+                a_second_cancel_answers_the_stored_verdict
+                a_flow_that_ended_otherwise_can_not_be_cancelled
+                a_held_flow_can_be_cancelled
+                a_flow_that_is_being_closed_does_not_grow
+                a_large_flow_is_cancelled_bit_by_bit_and_nobody_slips_through
+                cancel_and_completion_in_one_transaction_agree
+                a_member_cancelled_by_an_operator_fails_the_flow
+                a_cancelled_member_that_waited_is_not_decided_any_more
+                a_large_failure_closes_a_flow_bit_by_bit
+            }
             random {
                 a_random_walk_keeps_every_promise_and_takes_every_transition
             }
