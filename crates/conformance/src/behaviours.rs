@@ -546,6 +546,64 @@ macro_rules! behaviours {
                 a_cancelled_member_that_waited_is_not_decided_any_more
                 a_large_failure_closes_a_flow_bit_by_bit
             }
+            flow_replay {
+                a_failed_middle_node_runs_again_with_what_was_skipped_because_of_it
+                a_quorum_is_counted_anew
+                spare_sources_run_again_only_where_they_are_needed
+                a_replay_that_could_only_skip_again_is_refused
+                what_stays_hopeless_is_left_out
+                a_cancelled_flow_can_be_replayed_whole
+                an_expired_flow_can_be_replayed
+                a_flow_closed_by_a_failure_can_be_replayed
+                chosen_nodes_run_again_although_they_succeeded
+                a_node_of_an_open_flow_can_be_replayed
+                only_ended_nodes_of_the_flow_can_be_replayed
+                a_member_is_replayed_as_its_flow_replays_it
+                members_are_replayed_as_often_as_their_policy_allows
+                a_handled_failure_runs_again_without_the_handler_that_succeeded
+                a_replayed_flow_is_not_removed_by_the_retention_of_its_former_end
+                a_large_cancelled_flow_is_replayed_whole
+            }
+            flow_reads {
+                a_flow_is_told_with_all_that_was_said
+                nodes_are_listed_by_name_with_what_they_wait_for
+                nodes_are_listed_page_by_page
+                flows_are_found_by_what_they_are
+                the_log_can_be_followed_by_flow
+                events_of_a_flow_carry_its_tags
+                a_commit_tells_which_flows_ended
+                explain_tells_what_a_node_waits_for
+                the_state_vector_shows_blocked_and_skipped_members
+                a_flow_is_drawn_level_by_level
+                every_kind_of_flow_event_happens
+                flows_survive_a_restart
+            }
+            children {
+                a_parent_waits_without_a_lease_and_wakes_with_results
+                a_member_makes_work_in_its_own_flow
+                a_member_may_make_a_flow_of_its_own
+                a_retried_parent_does_not_make_its_work_twice
+                only_the_holder_of_a_lease_makes_work_and_waits
+                waiting_again_under_an_ended_lease_answers_the_same
+                children_that_are_over_need_no_waiting
+                any_or_some_children_may_do
+                a_wait_that_is_over_at_once_cancels_its_rest_too
+                a_wait_that_can_not_be_satisfied_wakes_the_parent_too
+                what_a_parent_waits_for_counts_as_handled
+                a_parent_keeps_what_it_was_handed_before
+                a_source_that_ends_late_is_no_child
+                a_replayed_child_is_waited_for_anew
+                a_parent_can_not_wait_for_a_child_that_waits_for_it
+                the_end_of_a_parent_cancels_its_children
+                a_parent_may_end_while_it_waits
+                a_replayed_member_takes_its_children_along
+                many_children_are_cancelled_bit_by_bit
+                a_cancelled_flow_stops_a_waiting_parent_and_its_children
+                a_started_parent_wakes_in_a_flow_whose_pending_work_is_cancelled
+                a_parent_of_a_held_flow_wakes_when_it_is_unheld
+                the_flow_of_children_is_kept_as_long_as_its_parent_runs
+                children_and_parent_may_end_in_one_transaction
+            }
             random {
                 a_random_walk_keeps_every_promise_and_takes_every_transition
             }

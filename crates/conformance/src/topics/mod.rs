@@ -3,6 +3,7 @@
 #![allow(missing_docs, reason = "the name of a behaviour says what it promises")]
 
 pub mod cancel;
+pub mod children;
 pub mod claim;
 pub mod clock;
 pub mod deadline;
@@ -13,6 +14,8 @@ pub mod explain;
 pub mod fence;
 pub mod flow_build;
 pub mod flow_cancel;
+pub mod flow_reads;
+pub mod flow_replay;
 pub mod flows;
 pub mod grants;
 pub mod idempotency;
