@@ -135,6 +135,12 @@ impl Lab {
         self.ok(fail(&lease, Failure::permanent("broken")));
     }
 
+    /// Fails what a lease is about for good.
+    #[track_caller]
+    pub fn fail_lease(&mut self, lease: &Leased) {
+        self.ok(fail(lease, Failure::permanent("broken")));
+    }
+
     /// Works off what is due now.
     #[track_caller]
     pub fn settle(&mut self) {
