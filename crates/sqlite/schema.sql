@@ -28,7 +28,7 @@ CREATE TABLE events (
     epoch     INTEGER,
     worker    TEXT,
     tags      TEXT,
-    data      TEXT, flow BLOB CHECK (length(flow) = 16),
+    data      TEXT, flow BLOB CHECK (flow IS NULL OR length(flow) = 16),
     CHECK ((execution IS NULL) = (uuid IS NULL))
 ) STRICT;
 
@@ -41,8 +41,7 @@ CREATE TABLE executions (
     priority    INTEGER NOT NULL CHECK (priority BETWEEN 0 AND 9000),
     rank        INTEGER NOT NULL,
     state       INTEGER NOT NULL,
-    held        INTEGER NOT NULL CHECK (held IN (0, 1)),
-    gated       INTEGER NOT NULL CHECK (gated IN (0, 1)),
+    held        INTEGER NOT NULL CHECK (held BETWEEN 0 AND 3),
     due_at      INTEGER,
     since       INTEGER NOT NULL,
     until       INTEGER,
@@ -63,26 +62,25 @@ CREATE TABLE executions (
     created_by  TEXT,
     progress    TEXT,
     key         TEXT,
-    spawned     INTEGER NOT NULL CHECK (spawned IN (0, 1)),
+    spawned     INTEGER NOT NULL CHECK (spawned BETWEEN 0 AND 1),
     parent      INTEGER,
     flow        INTEGER,
-    flow_uuid   BLOB CHECK (length(flow_uuid) = 16),
+    flow_uuid   BLOB,
     node        TEXT,
     CHECK (
-        CASE state
-            WHEN 0 THEN coalesce(until, worker, secret, ttl_ms) IS NULL
-            WHEN 1 THEN coalesce(until, worker, secret, ttl_ms) IS NULL
-            WHEN 2 THEN until IS NOT NULL AND coalesce(worker, secret, ttl_ms) IS NULL
-            WHEN 3 THEN until IS NOT NULL AND worker IS NOT NULL AND secret IS NOT NULL
-                AND ttl_ms IS NULL
-            WHEN 4 THEN until IS NOT NULL AND worker IS NOT NULL AND secret IS NOT NULL
-                AND ttl_ms IS NOT NULL
-            ELSE coalesce(until, worker, secret, ttl_ms) IS NULL
-                AND (state = 5 OR state BETWEEN 10 AND 14)
-                AND detail IS NOT NULL
-        END
+        until IS NULL AND worker IS NULL AND secret IS NULL AND ttl_ms IS NULL
+            AND (
+                state BETWEEN 0 AND 1
+                OR detail IS NOT NULL AND (state BETWEEN 10 AND 14 OR state = 5)
+            )
+        OR state = 4 AND until IS NOT NULL AND worker IS NOT NULL AND secret IS NOT NULL
+            AND ttl_ms IS NOT NULL
+        OR state = 3 AND until IS NOT NULL AND worker IS NOT NULL AND secret IS NOT NULL
+            AND ttl_ms IS NULL
+        OR state = 2 AND until IS NOT NULL AND worker IS NULL AND secret IS NULL
+            AND ttl_ms IS NULL
     ),
-    CHECK ((flow IS NULL) = (node IS NULL) AND (flow IS NULL) = (flow_uuid IS NULL))
+    CHECK (flow IS NULL OR node IS NOT NULL AND coalesce(length(flow_uuid), 0) = 16)
 ) STRICT;
 
 CREATE TABLE flow_terms (
@@ -115,12 +113,9 @@ CREATE TABLE flows (
     unsettled   INTEGER NOT NULL CHECK (unsettled >= 0),
     closing     TEXT,
     CHECK (
-        CASE state
-            WHEN 0 THEN held = 0 AND closing IS NULL
-            WHEN 1 THEN held = 1 AND closing IS NULL
-            WHEN 2 THEN closing IS NOT NULL
-            ELSE state BETWEEN 10 AND 13
-        END
+        state <= 1 AND held = state AND closing IS NULL
+        OR state = 2 AND closing IS NOT NULL
+        OR state BETWEEN 10 AND 13
     )
 ) STRICT;
 
@@ -276,8 +271,7 @@ CREATE UNIQUE INDEX members ON executions (flow, node) WHERE flow IS NOT NULL;
 
 CREATE INDEX owned ON executions (worker, namespace) WHERE worker IS NOT NULL;
 
-CREATE INDEX ready ON executions (lane, route, priority DESC, rank)
-    WHERE state <= 1 AND held = 0 AND gated = 0;
+CREATE INDEX ready ON executions (lane, route, priority DESC, rank) WHERE state <= 1 AND held = 0;
 
 CREATE INDEX retired ON executions (due_at) WHERE due_at IS NOT NULL AND state >= 10;
 

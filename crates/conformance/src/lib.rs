@@ -18,7 +18,9 @@
 
 mod behaviours;
 mod cluster;
+pub mod dag;
 pub mod fixtures;
+pub mod flow_lab;
 mod lab;
 mod place;
 pub mod sabotage;

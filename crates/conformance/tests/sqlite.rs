@@ -39,3 +39,8 @@ fn open() -> Box<dyn Place> {
 }
 
 everloom_conformance::suite!(open);
+
+#[test]
+fn flows_are_what_an_evaluator_says() {
+    everloom_conformance::dag::flows_are_what_an_evaluator_says(&open, 300);
+}

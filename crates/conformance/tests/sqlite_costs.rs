@@ -1,11 +1,12 @@
 //! What commands cost on SQLite, counted in steps of its virtual machine instead of time.
 
-use everloom_core::{Call, ExecutionId, Seed};
 use everloom_core::{
-    Cancel, Claim, Claimed, Clock, Command, Complete, Delay, Fail, Failure, Hold, LeaseToken,
-    NewExecution, Payload, RegisterWorker, Renew, Replay, Settings, Submission, Submit, Tick,
-    Timestamp, Unhold, run_batch,
+    After, Cancel, CancelFlow, Claim, Claimed, Clock, Command, Complete, Delay, Fail, Failure,
+    FlowId, Hold, HoldFlow, LeaseToken, NewExecution, NewFlow, NewNode, Payload, RegisterWorker,
+    Renew, Replay, ReplayFlow, Settings, Submission, Submit, SubmitFlow, Tick, Timestamp, Unhold,
+    UnholdFlow, run_batch,
 };
+use everloom_core::{Call, ExecutionId, Seed};
 use everloom_sqlite::{Counters, Location, Options, SqliteStore};
 use std::time::Duration;
 
@@ -45,6 +46,37 @@ impl Counted {
     fn claim(&mut self, kinds: &[&str], max: usize) -> Claimed {
         let kinds = kinds.iter().map(ToString::to_string).collect();
         self.apply(Claim { kinds, max, ..Claim::new("worker") })
+    }
+
+    /// A node that as many others wait for, and one that waits for up to a thousand of these.
+    fn submit_fan(&mut self, width: usize) -> FlowId {
+        let names: Vec<_> = (0..width).map(|number| format!("n{number}")).collect();
+        let mut flow = NewFlow::new().node(NewNode::new("first", work("kind")));
+        for name in &names {
+            flow = flow.node(NewNode::new(name, work("kind")).after(After::all(["first"])));
+        }
+        let last = After::all(names.iter().take(1000).map(String::as_str)).bind("n0", "bound");
+        let flow = flow.node(NewNode::new("last", work("kind")).after(last));
+        self.apply(SubmitFlow { namespace: "default".into(), flow }).id
+    }
+
+    /// Works off all that is due.
+    fn settle(&mut self) {
+        while self.apply(Tick::default()).more {}
+    }
+
+    fn complete_one(&mut self) -> bool {
+        let Some(claimed) = self.claim(&[], 1).leases.pop() else { return false };
+        let result = Payload::bytes("result");
+        let namespace = "default".into();
+        self.apply(Complete { namespace, lease: claimed.lease, result });
+        true
+    }
+
+    fn steps_of<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> (u64, T) {
+        let before = self.counters().vm_steps;
+        let value = work(self);
+        (self.counters().vm_steps - before, value)
     }
 
     fn counters(&self) -> Counters {
@@ -134,4 +166,66 @@ fn no_command_has_a_statement_prepared_again() {
     let counters = store.counters();
     assert!(counters.vm_steps > 0);
     assert_eq!(counters.reprepares, 0);
+}
+
+#[test]
+fn a_member_costs_about_as_much_in_a_flow_of_thousands_as_in_one_of_a_hundred() {
+    let costs = |width: usize| {
+        let mut store = Counted::new();
+        store.submit_fan(1);
+        let per_member = |steps: u64| steps / width as u64;
+        let (submitted, flow) = store.steps_of(|store| store.submit_fan(width));
+        let (held, ()) = store.steps_of(|store| {
+            store.apply(HoldFlow { namespace: "default".into(), flow });
+            store.apply(UnholdFlow { namespace: "default".into(), flow });
+            store.settle();
+        });
+        let (cancelled, ()) = store.steps_of(|store| {
+            store.apply(CancelFlow::new(flow));
+            store.settle();
+        });
+        [submitted, held, cancelled].map(per_member)
+    };
+    let (few, many) = (costs(100), costs(3000));
+    for ((few, many), what) in few.into_iter().zip(many).zip(["submit", "hold", "cancel"]) {
+        assert!(2 * many <= 3 * few, "{what}: {many} steps instead of {few}");
+    }
+}
+
+#[test]
+fn the_end_of_a_member_costs_the_same_however_many_others_its_flow_has() {
+    let cost = |width: usize| {
+        let mut store = Counted::new();
+        store.submit_fan(width);
+        assert!(store.complete_one());
+        store.settle();
+        assert!(store.complete_one());
+        let (steps, ()) = store.steps_of(|store| {
+            for _ in 0..20 {
+                assert!(store.complete_one());
+            }
+        });
+        steps
+    };
+    let (few, many) = (cost(50), cost(3000));
+    assert!(10 * many <= 11 * few, "{many} steps instead of {few}");
+}
+
+#[test]
+fn no_command_about_flows_has_a_statement_prepared_again() {
+    let mut store = Counted::new();
+    let namespace = || "default".to_owned();
+    for _ in 0..20 {
+        let flow = store.submit_fan(5);
+        store.apply(HoldFlow { namespace: namespace(), flow });
+        store.apply(UnholdFlow { namespace: namespace(), flow });
+        while store.complete_one() {}
+        let cancelled = store.submit_fan(5);
+        assert!(store.complete_one());
+        store.apply(CancelFlow::new(cancelled));
+        store.apply(ReplayFlow { namespace: namespace(), flow: cancelled, nodes: vec![] });
+        while store.complete_one() {}
+        store.settle();
+    }
+    assert_eq!(store.counters().reprepares, 0);
 }

@@ -55,7 +55,7 @@ pub struct ExecutionView {
     /// By whom.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_by: Option<String>,
-    /// When it was first claimed.
+    /// When it was first claimed in this run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Timestamp>,
     /// The fence.

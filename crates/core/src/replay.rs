@@ -86,6 +86,7 @@ pub(crate) fn reopen(
     execution.reclaims = 0;
     execution.run += 1;
     execution.progress = None;
+    execution.started_at = None;
     execution.enter(state, Cause::Replay, cx.now);
     tx.drop_result(execution.row)?;
     tx.save(execution)?;

@@ -9,12 +9,13 @@ use std::time::Duration;
 use common::{Queue, about, at, both, commit, in_file, in_memory, same, tags};
 use everloom_core::{
     Beginning, Blocked, CancelScope, ChoreKind, Closing, ClosingCause, Edge, EdgeId, End,
-    EndReason, EventKind, EventScan, Execution, Extent, Flow, FlowCounts, FlowEnd, FlowId,
-    FlowOutcome, FlowRow, FlowScan, FlowState, FlowStatus, FlowTerms, Join, LaneId, ListScan,
-    Member, NamespaceId, Need, NewEvent, Otherwise, Outcome, Payload, Policy, Read, Ready, Rest,
-    RouteId, RowId, Source, State, Status, Store, Transaction, Verdict, When,
+    EndReason, EventKind, EventScan, Execution, ExecutionId, Extent, Flow, FlowCounts, FlowEnd,
+    FlowId, FlowOutcome, FlowRow, FlowScan, FlowState, FlowStatus, FlowTerms, Join, Key, KeyOf,
+    LaneId, ListScan, Member, NamespaceId, Need, NewEvent, Otherwise, Outcome, Payload, Policy,
+    Read, Ready, Rest, RouteId, RowId, Source, State, Status, Store, Transaction, Verdict, When,
 };
 use everloom_sqlite::SqliteStore;
+use rusqlite::Connection;
 use uuid::Uuid;
 
 fn flow(queue: Queue, row: FlowRow) -> Flow {
@@ -117,6 +118,14 @@ fn fill(tx: &mut dyn Transaction) {
         }
         tx.save_flow(&flow).unwrap();
     }
+    tx.put_key(&Key {
+        namespace: queue.namespace,
+        key: "once".into(),
+        of: KeyOf::Execution(ExecutionId(Uuid::from_u128(1))),
+        fingerprint: [1; 16],
+        expires_at: None,
+    })
+    .unwrap();
     let gone = flow(queue, tx.new_flow_row().unwrap());
     tx.insert_flow(&gone).unwrap();
     tx.remove_flow(&gone).unwrap();
@@ -319,6 +328,35 @@ fn a_flow_that_a_dropped_transaction_or_another_process_changed_is_read_anew() {
     commit(&mut here, |tx| tx.remove_flow(&kept).unwrap());
     assert!(here.read().unwrap().flow_by_row(kept.row).is_err());
     assert!(here.begin().unwrap().save_flow(&kept).is_err());
+}
+
+#[test]
+fn the_database_itself_refuses_flows_edges_and_joins_that_contradict_themselves() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.db");
+    let mut store = in_file(&path);
+    commit(&mut store, fill);
+    let conn = Connection::open(&path).unwrap();
+    for change in [
+        "flows SET state = 0, held = 1, closing = NULL",
+        "flows SET state = 1, held = 0, closing = NULL",
+        "flows SET state = 0, held = 0, closing = '{}'",
+        "flows SET state = 2, closing = NULL",
+        "flows SET state = 3",
+        "flows SET state = 14",
+        "flows SET unhandled = -1",
+        "edges SET condition = 3",
+        "edges SET applied = 2",
+        "joins SET met = sources + 1",
+        "joins SET verdict = 4",
+        "joins SET began_need = NULL, began_rest = 0",
+        "joins SET otherwise = 0, began_need = 0, began_rest = 0",
+        "keys SET flow = zeroblob(16)",
+        "executions SET node = 'a' WHERE node = 'b'",
+        "edges SET uuid = zeroblob(16) WHERE flow = 1",
+    ] {
+        assert!(conn.execute(&format!("UPDATE {change}"), []).is_err(), "{change}");
+    }
 }
 
 #[test]

@@ -141,10 +141,10 @@ fn the_database_itself_refuses_a_state_that_contradicts_its_columns() {
         "state = 3, until = 1, worker = 'w', secret = x'00'",
         "state = 3, until = 1, worker = 'w', secret = zeroblob(16), ttl_ms = 1",
         "priority = 9001",
-        "held = 2",
-        "gated = 2",
+        "held = 4",
         "flow = 1, node = 'a'",
-        "node = 'a', flow_uuid = zeroblob(16)",
+        "flow = 1, flow_uuid = zeroblob(16)",
+        "flow = 1, node = 'a', flow_uuid = zeroblob(15)",
         "uuid = x'00'",
     ] {
         let result = conn.execute(&format!("UPDATE executions SET {change}"), []);

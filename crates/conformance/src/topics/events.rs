@@ -321,7 +321,9 @@ pub fn every_kind_of_event_happens(lab: &mut Lab) {
     lab.ok(drain("default"));
     lab.ok(resume("default"));
     let told = lab.events(EventFilter::default());
-    for kind in EventKind::ALL {
+    let by_flows = [EventKind::Skipped, EventKind::Blocked];
+    let alone = |kind: &&EventKind| !kind.as_str().starts_with("flow.") && !by_flows.contains(kind);
+    for kind in EventKind::ALL.iter().filter(alone) {
         assert!(told.iter().any(|event| event.kind == *kind), "{} never happened", kind.as_str());
     }
 }

@@ -3,6 +3,7 @@
 #![allow(missing_docs, reason = "the name of a behaviour says what it promises")]
 
 pub mod cancel;
+pub mod children;
 pub mod claim;
 pub mod clock;
 pub mod deadline;
@@ -11,9 +12,15 @@ pub mod delete;
 pub mod events;
 pub mod explain;
 pub mod fence;
+pub mod flow_build;
+pub mod flow_cancel;
+pub mod flow_reads;
+pub mod flow_replay;
+pub mod flows;
 pub mod grants;
 pub mod idempotency;
 pub mod inbox;
+pub mod joins;
 pub mod lanes;
 pub mod limits;
 pub mod namespaces;

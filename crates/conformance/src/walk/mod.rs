@@ -2,7 +2,7 @@
 
 mod act;
 mod check;
-mod random;
+pub(crate) mod random;
 
 use std::collections::{BTreeMap, HashSet};
 

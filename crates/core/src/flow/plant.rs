@@ -41,7 +41,7 @@ impl<'a> Plan<'a> {
         let bytes = nodes.iter().map(|node| node.execution.input.bytes.len()).sum();
         check.bytes("nodes", bytes, cx.limits().batch_bytes);
         for (index, node) in nodes.iter().enumerate().take(Limits::FLOW_NODES) {
-            check.item("nodes", index);
+            check.part("nodes", index, "execution");
             node.execution.check(&mut check, cx.limits());
         }
         let plan = Self { nodes, edges, known };
@@ -213,7 +213,7 @@ impl<'a> Plan<'a> {
         cx: &Context,
         namespace: Option<&Namespace>,
     ) -> Result<()> {
-        let mut refusals = Refusals::of("nodes");
+        let mut refusals = Refusals::of("nodes").within("execution.");
         for (index, node) in self.nodes.iter().enumerate() {
             if let Err(error) = may_enter(read, cx, namespace, &node.execution) {
                 refusals.add(index, error)?;

@@ -26,13 +26,18 @@ impl fmt::Display for Violation {
 #[derive(Default)]
 pub(crate) struct Check {
     violations: Vec<Violation>,
-    item: Option<(&'static str, usize)>,
+    item: Option<(&'static str, usize, &'static str)>,
 }
 
 impl Check {
     /// Prefixes the fields checked from here on with `list[index].`.
     pub(crate) fn item(&mut self, list: &'static str, index: usize) {
-        self.item = Some((list, index));
+        self.item = Some((list, index, ""));
+    }
+
+    /// Prefixes the fields checked from here on with `list[index].part.`.
+    pub(crate) fn part(&mut self, list: &'static str, index: usize, part: &'static str) {
+        self.item = Some((list, index, part));
     }
 
     /// Names fields of the whole call from here on.
@@ -42,7 +47,8 @@ impl Check {
 
     pub(crate) fn violate(&mut self, code: Code, field: &str, message: String) {
         let field = match self.item {
-            Some((list, index)) => format!("{list}[{index}].{field}"),
+            Some((list, index, "")) => format!("{list}[{index}].{field}"),
+            Some((list, index, part)) => format!("{list}[{index}].{part}.{field}"),
             None => field.to_owned(),
         };
         self.violations.push(Violation { field, code, message });

@@ -37,7 +37,7 @@ pub struct Execution {
     pub deadline_at: Option<Timestamp>,
     /// When it was submitted.
     pub created_at: Timestamp,
-    /// When it was first claimed.
+    /// When it was first claimed in this run.
     pub started_at: Option<Timestamp>,
     /// The fence.
     pub epoch: Epoch,

@@ -346,12 +346,18 @@ pub(crate) fn used_otherwise(what: &str, name: &str) -> Error {
 /// Refusals of several items, told together.
 pub(crate) struct Refusals {
     list: &'static str,
+    part: &'static str,
     refused: Vec<(usize, Error)>,
 }
 
 impl Refusals {
     pub(crate) fn of(list: &'static str) -> Self {
-        Self { list, refused: vec![] }
+        Self { list, part: "", refused: vec![] }
+    }
+
+    /// The same for a part of each item.
+    pub(crate) fn within(self, part: &'static str) -> Self {
+        Self { part, ..self }
     }
 
     pub(crate) fn add(&mut self, index: usize, error: Error) -> Result<()> {
@@ -368,7 +374,8 @@ impl Refusals {
         let Some((index, first)) = self.refused.first() else {
             return Ok(());
         };
-        let place = |index: usize, field: &str| format!("{}[{index}].{field}", self.list);
+        let place =
+            |index: usize, field: &str| format!("{}[{index}].{}{field}", self.list, self.part);
         let field = place(*index, first.field().unwrap_or("key"));
         let more = match self.refused.len() - 1 {
             0 => String::new(),

@@ -45,15 +45,25 @@ pub(crate) mod column {
     pub(crate) const CREATED_BY: usize = 25;
     pub(crate) const PROGRESS: usize = 26;
     pub(crate) const KEY: usize = 27;
-    pub(crate) const GATED: usize = 28;
-    pub(crate) const SPAWNED: usize = 29;
-    pub(crate) const PARENT: usize = 30;
-    pub(crate) const FLOW: usize = 31;
-    pub(crate) const FLOW_UUID: usize = 32;
-    pub(crate) const NODE: usize = 33;
+    pub(crate) const SPAWNED: usize = 28;
+    pub(crate) const PARENT: usize = 29;
+    pub(crate) const FLOW: usize = 30;
+    pub(crate) const FLOW_UUID: usize = 31;
+    pub(crate) const NODE: usize = 32;
+}
+
+/// Who holds an execution, as the bits of one column: only what nobody holds may be claimed.
+const BY_OPERATOR: i64 = 1;
+const BY_FLOW: i64 = 2;
+
+fn held_column(execution: &Execution) -> i64 {
+    let by_operator = if execution.held { BY_OPERATOR } else { 0 };
+    let by_flow = if execution.gated { BY_FLOW } else { 0 };
+    by_operator | by_flow
 }
 
 pub(crate) fn from_row(row: &Row<'_>) -> Result<Execution> {
+    let held: i64 = row.get(column::HELD)?;
     Ok(Execution {
         row: RowId(row.get(column::ID)?),
         id: ExecutionId(Uuid::from_bytes(row.get(column::UUID)?)),
@@ -64,7 +74,8 @@ pub(crate) fn from_row(row: &Row<'_>) -> Result<Execution> {
         rank: row.get(column::RANK)?,
         state: state_from_row(row)?,
         since: time(row, column::SINCE)?,
-        held: row.get(column::HELD)?,
+        held: held & BY_OPERATOR != 0,
+        gated: held & BY_FLOW != 0,
         deadline_at: optional_time(row, column::DEADLINE_AT)?,
         created_at: time(row, column::CREATED_AT)?,
         started_at: optional_time(row, column::STARTED_AT)?,
@@ -87,7 +98,6 @@ pub(crate) fn from_row(row: &Row<'_>) -> Result<Execution> {
             Some(text) => Some(from_json(text)?),
         },
         key: row.get(column::KEY)?,
-        gated: row.get(column::GATED)?,
         spawned: row.get(column::SPAWNED)?,
         parent: row.get::<_, Option<i64>>(column::PARENT)?.map(RowId),
         member: member_from_row(row)?,
@@ -154,7 +164,7 @@ pub(crate) fn insert(
             execution.priority,
             execution.rank,
             state.state,
-            execution.held,
+            held_column(execution),
             execution.since.as_millis(),
             millis(state.until),
             millis(execution.deadline_at),
@@ -174,7 +184,6 @@ pub(crate) fn insert(
             execution.created_by,
             progress_column(execution)?,
             execution.key,
-            execution.gated,
             execution.spawned,
             execution.parent.map(|parent| parent.0),
             member.map(|member| member.flow.0),
@@ -203,7 +212,7 @@ pub(crate) fn save(conn: &Connection, ready: &mut ReadyHeads, execution: &Execut
             execution.priority,
             execution.rank,
             state.state,
-            execution.held,
+            held_column(execution),
             execution.since.as_millis(),
             millis(state.until),
             millis(execution.deadline_at),
@@ -219,7 +228,6 @@ pub(crate) fn save(conn: &Connection, ready: &mut ReadyHeads, execution: &Execut
             state.detail,
             progress_column(execution)?,
             millis(execution.due_at()),
-            execution.gated,
             execution.spawned
         ],
     )?;

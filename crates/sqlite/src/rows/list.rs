@@ -109,7 +109,7 @@ impl<'a> Wanted<'a> {
         let worker = text(column::WORKER)??;
         let created_by = text(column::CREATED_BY)??;
         let lane = number(column::LANE)?;
-        let held = row.get(column::HELD)? || row.get(column::GATED)?;
+        let held = number(column::HELD)? != 0;
         let route = RouteId(number(column::ROUTE)?);
         Ok((self.states.is_empty() || self.states.contains(&state))
             && filter.held.is_none_or(|wanted| wanted == held)

@@ -30,7 +30,6 @@ macro_rules! columns {
         created_by,
         progress,
         key,
-        gated,
         spawned,
         parent,
         flow,
@@ -55,7 +54,7 @@ pub(crate) const INSERT: &str = concat!(
         ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,
         ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20,
         ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30,
-        ?31, ?32, ?33, ?34, ?35
+        ?31, ?32, ?33, ?34
     )"
 );
 
@@ -81,8 +80,7 @@ pub(crate) const SAVE: &str = "
         detail = ?18,
         progress = ?19,
         due_at = ?20,
-        gated = ?21,
-        spawned = ?22
+        spawned = ?21
     WHERE id = ?1";
 
 pub(crate) const TAGS: &str = "
@@ -115,7 +113,7 @@ pub(crate) const FIND: &str = select!(
 pub(crate) const NEXT_HEAD: &str = "
     SELECT route, priority, rank, id
     FROM executions INDEXED BY ready
-    WHERE lane = ?1 AND route > ?2 AND state <= 1 AND held = 0 AND gated = 0
+    WHERE lane = ?1 AND route > ?2 AND state <= 1 AND held = 0
     ORDER BY route, priority DESC, rank, id
     LIMIT 1";
 
@@ -123,7 +121,7 @@ pub(crate) const NEXT_HEAD: &str = "
 pub(crate) const HEAD: &str = "
     SELECT priority, rank, id
     FROM executions INDEXED BY ready
-    WHERE lane = ?1 AND route = ?2 AND state <= 1 AND held = 0 AND gated = 0
+    WHERE lane = ?1 AND route = ?2 AND state <= 1 AND held = 0
     ORDER BY priority DESC, rank, id
     LIMIT 1";
 
@@ -131,7 +129,7 @@ pub(crate) const HEAD: &str = "
 pub(crate) const READY_FROM: &str = select!(
     "
     FROM executions INDEXED BY ready
-    WHERE lane = ?1 AND route = ?2 AND state <= 1 AND held = 0 AND gated = 0
+    WHERE lane = ?1 AND route = ?2 AND state <= 1 AND held = 0
         AND priority = ?3 AND rank >= ?4 AND (rank > ?4 OR id >= ?5)
     ORDER BY rank, id"
 );
@@ -140,7 +138,7 @@ pub(crate) const READY_FROM: &str = select!(
 pub(crate) const READY_BELOW: &str = select!(
     "
     FROM executions INDEXED BY ready
-    WHERE lane = ?1 AND route = ?2 AND state <= 1 AND held = 0 AND gated = 0
+    WHERE lane = ?1 AND route = ?2 AND state <= 1 AND held = 0
         AND priority < ?3
     ORDER BY priority DESC, rank, id"
 );
@@ -175,7 +173,7 @@ pub(crate) const COUNT_OWNED: &str = "
     WHERE worker IS NOT NULL AND lane = ?1";
 
 pub(crate) const COUNTS: &str = "
-    SELECT state, held | gated, count(*)
+    SELECT state, held > 0, count(*)
     FROM executions
     WHERE namespace = ?1 AND (?2 IS NULL OR lane = ?2)
     GROUP BY 1, 2
@@ -222,7 +220,7 @@ pub(crate) const CHILDREN: &str = select!(
 pub(crate) const OLDEST_READY: &str = "
     SELECT min(since)
     FROM executions INDEXED BY ready
-    WHERE lane = ?1 AND state <= 1 AND held = 0 AND gated = 0";
+    WHERE lane = ?1 AND state <= 1 AND held = 0";
 
 /// A lease never outlives the moment its execution is due, so the index bounds what is looked at.
 pub(crate) const EXPIRED_LEASES: &str = select!(
