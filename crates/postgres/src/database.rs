@@ -254,16 +254,9 @@ impl Rows for &mut Database {
         let mut wants = wants.clone();
         if first {
             let carried = std::mem::take(&mut self.carried);
-            wants.executions.extend(carried.executions);
-            wants.lanes.extend(carried.lanes);
-            wants.lane_ids.extend(carried.lane_ids);
-            wants.owned_counts.extend(carried.owned_counts);
+            wants.add_locked(&carried);
         }
-        let asked = &mut self.open.asked;
-        asked.executions.extend(wants.executions.iter().copied());
-        asked.lanes.extend(wants.lanes.iter().cloned());
-        asked.lane_ids.extend(wants.lane_ids.iter().copied());
-        asked.owned_counts.extend(wants.owned_counts.iter().copied());
+        self.open.asked.add_locked(&wants);
         let loaded = self.try_load(&wants).and_then(|loaded| {
             self.check_lanes(&loaded)?;
             Ok(loaded)

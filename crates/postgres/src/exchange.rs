@@ -5,10 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use everloom_core::{
-    Chore, ChoreId, ChoreKind, Epoch, Execution, ExecutionId, Key, Lane, LaneId, Namespace,
-    NamespaceId, NewEvent, NewRequest, PastLease, Payload, Request, RequestId, Route, RouteId,
-    RowId, Timestamp, WorkerRow,
+    Chore, ChoreId, ChoreKind, Edge, EdgeId, Epoch, Execution, ExecutionId, Flow, FlowId, FlowRow,
+    Join, Key, Lane, LaneId, MemberCount, Namespace, NamespaceId, NewEvent, NewRequest, PastLease,
+    Payload, Request, RequestId, Route, RouteId, RowId, Timestamp, WorkerRow,
 };
+
+/// Source, target and ordinal.
+pub(crate) type EdgePlace = (RowId, RowId, u32);
+
+/// How many edges out of an execution come along with it, unless more are asked for: as many as
+/// are asked for at first when it ends.
+pub(crate) const EDGES_ALONG: usize = 256;
 
 /// Rows a round of commands asked for and could not see yet. One statement loads each kind.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -23,6 +30,34 @@ pub(crate) struct Wants {
     pub(crate) new_rows: usize,
     /// Locked, in the order of their rows.
     pub(crate) executions: BTreeSet<(NamespaceId, ExecutionId)>,
+    /// Whether what the end of a member needs comes along with these executions: their flows, their
+    /// joins, edges out of them, and the targets with their joins.
+    pub(crate) with_flows: bool,
+    /// Row ids for flows to be inserted.
+    pub(crate) new_flow_rows: usize,
+    /// Locked, in the order of their rows and before executions.
+    pub(crate) flows: BTreeSet<(NamespaceId, FlowId)>,
+    pub(crate) flow_rows: BTreeSet<FlowRow>,
+    /// Whether these flows are held or being closed; not locked.
+    pub(crate) gates: BTreeSet<FlowRow>,
+    /// Executions by row, locked together with those wanted by id.
+    pub(crate) rows: BTreeSet<RowId>,
+    /// Members by name, which bring along what those wanted by id do.
+    pub(crate) nodes: BTreeSet<(FlowRow, String)>,
+    /// Members of flows by name, after one, and how many.
+    pub(crate) members: BTreeMap<(FlowRow, Option<String>), usize>,
+    pub(crate) member_counts: BTreeSet<FlowRow>,
+    /// Children that are not over by row, after one, and how many.
+    pub(crate) children: BTreeMap<(RowId, Option<RowId>), usize>,
+    /// Brings along what waits.
+    pub(crate) joins: BTreeSet<RowId>,
+    /// Edges to targets after one, and how many; brings along the targets with their joins.
+    pub(crate) edges_from: BTreeMap<(RowId, Option<RowId>), usize>,
+    /// Whether only those that bind a result.
+    pub(crate) edges_into: BTreeSet<(RowId, bool)>,
+    pub(crate) edge_ids: BTreeSet<(FlowRow, EdgeId)>,
+    /// All that can be reached from these along edges.
+    pub(crate) reach: BTreeSet<RowId>,
     pub(crate) inputs: BTreeSet<RowId>,
     pub(crate) results: BTreeSet<RowId>,
     pub(crate) past_leases: BTreeSet<(RowId, Epoch)>,
@@ -75,6 +110,18 @@ pub(crate) struct Loaded {
     pub(crate) new_rows: Vec<RowId>,
     /// Executions from every question, locked by this transaction.
     pub(crate) executions: Vec<Execution>,
+    pub(crate) new_flow_rows: Vec<FlowRow>,
+    pub(crate) flows: Vec<Flow>,
+    pub(crate) gates: BTreeMap<FlowRow, bool>,
+    pub(crate) member_counts: BTreeMap<FlowRow, Vec<MemberCount>>,
+    /// Executions by id or name that have brought their joins and edges along.
+    pub(crate) with_ties: Vec<RowId>,
+    pub(crate) joins: Vec<Join>,
+    /// With how many were looked for.
+    pub(crate) edges_from: BTreeMap<(RowId, Option<RowId>), (Vec<Edge>, usize)>,
+    pub(crate) edges_into: BTreeMap<(RowId, bool), Vec<Edge>>,
+    pub(crate) edges: Vec<Edge>,
+    pub(crate) reach: Vec<EdgePlace>,
     pub(crate) inputs: BTreeMap<RowId, (Payload, Option<[u8; 16]>)>,
     pub(crate) results: BTreeMap<RowId, Payload>,
     pub(crate) past_leases: BTreeMap<(RowId, Epoch), PastLease>,
@@ -108,6 +155,9 @@ pub(crate) struct Changes {
     /// Namespaces whose defaults changed.
     pub(crate) namespaces: Vec<Namespace>,
     pub(crate) lanes: Vec<Lane>,
+    pub(crate) new_flows: Vec<Flow>,
+    pub(crate) flows: Vec<Flow>,
+    pub(crate) removed_flows: Vec<FlowRow>,
     /// Before the inserted ones: an id may have a second life in one batch.
     pub(crate) removed: Vec<Execution>,
     pub(crate) inserted: Vec<Inserted>,
@@ -115,6 +165,12 @@ pub(crate) struct Changes {
     pub(crate) saved: Vec<Execution>,
     /// Of these, the ones whose tags changed, with the tags before.
     pub(crate) retagged: Vec<(Execution, Arc<everloom_core::Tags>)>,
+    /// Of these, the ones that got a place in a flow.
+    pub(crate) placed: Vec<Execution>,
+    /// New ones, and those that changed.
+    pub(crate) edges: Vec<Edge>,
+    pub(crate) dropped_edges: Vec<EdgePlace>,
+    pub(crate) joins: Vec<Join>,
     pub(crate) results: Vec<(RowId, Payload)>,
     pub(crate) dropped_results: Vec<RowId>,
     pub(crate) past_leases: Vec<PastLease>,
@@ -138,4 +194,43 @@ pub(crate) struct Inserted {
     pub(crate) execution: Execution,
     pub(crate) input: Payload,
     pub(crate) fingerprint: Option<[u8; 16]>,
+}
+
+impl Wants {
+    /// Whether executions are wanted by more than their ids.
+    pub(crate) fn wants_tied_executions(&self) -> bool {
+        let wanted_by_id = self.with_flows && !self.executions.is_empty();
+        let others = self.rows.is_empty()
+            && self.nodes.is_empty()
+            && self.members.is_empty()
+            && self.children.is_empty()
+            && self.joins.is_empty()
+            && self.edges_from.is_empty();
+        wanted_by_id || !others
+    }
+
+    /// Wants also what `others` wants to lock in order.
+    pub(crate) fn add_locked(&mut self, others: &Self) {
+        self.lanes.extend(others.lanes.iter().cloned());
+        self.lane_ids.extend(&others.lane_ids);
+        self.owned_counts.extend(&others.owned_counts);
+        self.flows.extend(&others.flows);
+        self.flow_rows.extend(&others.flow_rows);
+        self.executions.extend(&others.executions);
+        self.with_flows |= others.with_flows;
+        self.rows.extend(&others.rows);
+        self.nodes.extend(others.nodes.iter().cloned());
+        self.joins.extend(&others.joins);
+        add_pages(&mut self.members, &others.members);
+        add_pages(&mut self.children, &others.children);
+        add_pages(&mut self.edges_from, &others.edges_from);
+    }
+}
+
+/// Wants as much of each as any of both.
+fn add_pages<K: Ord + Clone>(pages: &mut BTreeMap<K, usize>, others: &BTreeMap<K, usize>) {
+    for (page, most) in others {
+        let wanted = pages.entry(page.clone()).or_default();
+        *wanted = (*wanted).max(*most);
+    }
 }

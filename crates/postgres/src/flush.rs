@@ -10,7 +10,8 @@ use crate::exchange::{Changes, Loaded, Wants};
 use crate::link::{Step, params};
 use crate::rows::tags::Labels;
 use crate::rows::{
-    chores, events, executions, inbox, keys, lanes, namespaces, past_leases, payloads, workers,
+    chores, edges, events, executions, flows, inbox, joins, keys, lanes, members, namespaces,
+    past_leases, payloads, workers,
 };
 use crate::sql;
 
@@ -68,7 +69,9 @@ pub(crate) fn flush(changes: &Changes, told: &Told, source: i64) -> Result<Flush
     if !changes.lanes.is_empty() {
         flush.steps.push(lanes::save(&changes.lanes)?);
     }
+    flush_flows(changes, &mut flush.steps)?;
     flush_executions(changes, &mut flush.steps)?;
+    flush_ties(changes, &mut flush.steps);
     flush_beside(changes, &mut flush.steps)?;
     flush_keys(changes, told, &mut flush);
     flush_workers(changes, told, &mut flush.steps)?;
@@ -96,6 +99,41 @@ pub(crate) fn flush(changes: &Changes, told: &Told, source: i64) -> Result<Flush
     Ok(flush)
 }
 
+fn flush_flows(changes: &Changes, steps: &mut Vec<Step>) -> Result<()> {
+    if !changes.removed_flows.is_empty() {
+        steps.push(flows::remove(&changes.removed_flows));
+    }
+    if !changes.new_flows.is_empty() {
+        steps.push(flows::insert(&changes.new_flows)?);
+    }
+    if !changes.flows.is_empty() {
+        steps.push(flows::save(&changes.flows)?);
+    }
+    Ok(())
+}
+
+/// What ties executions together, after these.
+fn flush_ties(changes: &Changes, steps: &mut Vec<Step>) {
+    let tied = changes.removed.iter().filter(|old| old.member.is_some() || old.spawned);
+    let untied: Vec<i64> = tied.map(|old| old.row.0).collect();
+    if !untied.is_empty() {
+        steps.extend([
+            Step::Prepared(sql::joins::DROP, params![untied.clone()]),
+            Step::Prepared(sql::edges::DROP_FROM, params![untied.clone()]),
+            Step::Prepared(sql::edges::DROP_INTO, params![untied]),
+        ]);
+    }
+    if !changes.dropped_edges.is_empty() {
+        steps.push(edges::remove(&changes.dropped_edges));
+    }
+    if !changes.edges.is_empty() {
+        steps.push(edges::put(&changes.edges));
+    }
+    if !changes.joins.is_empty() {
+        steps.push(joins::put(&changes.joins));
+    }
+}
+
 fn flush_executions(changes: &Changes, steps: &mut Vec<Step>) -> Result<()> {
     let none = Tags::new();
     let (mut gone, mut new) = (Labels::default(), Labels::default());
@@ -118,6 +156,9 @@ fn flush_executions(changes: &Changes, steps: &mut Vec<Step>) -> Result<()> {
     }
     if !changes.saved.is_empty() {
         steps.push(executions::save(&changes.saved)?);
+    }
+    if !changes.placed.is_empty() {
+        steps.push(members::save(&changes.placed));
     }
     if !changes.retagged.is_empty() {
         let retagged: Vec<_> = changes.retagged.iter().map(|(execution, _)| execution).collect();

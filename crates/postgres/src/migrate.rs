@@ -13,6 +13,7 @@ pub const SCHEMA_VERSION: u32 = MIGRATIONS.len() as u32;
 const MIGRATIONS: &[(&str, &str)] = &[
     ("executions", include_str!("../migrations/0001_executions.sql")),
     ("inbox", include_str!("../migrations/0002_inbox.sql")),
+    ("flows", include_str!("../migrations/0003_flows.sql")),
 ];
 
 /// Brings the schema to the current version, or refuses one that is too new, or old with

@@ -4,10 +4,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use everloom_core::{
-    Chore, ChoreKind, Clock, Count, Cursor, Epoch, Error, EventScan, EventSlice, EventSpan,
-    Execution, ExecutionId, Key, Lane, LaneId, ListScan, ListSlice, Namespace, NamespaceId,
-    PastLease, Payload, Read, Request, RequestCounts, RequestId, Result, Route, RouteId,
-    RouteTable, RowId, Timestamp, WorkerRow,
+    Chore, ChoreKind, Clock, Count, Cursor, Edge, EdgeId, Epoch, Error, EventScan, EventSlice,
+    EventSpan, Execution, ExecutionId, Flow, FlowId, FlowRow, FlowScan, FlowSlice, Join, Key, Lane,
+    LaneId, ListScan, ListSlice, MemberCount, Namespace, NamespaceId, PastLease, Payload, Read,
+    Request, RequestCounts, RequestId, Result, Route, RouteId, RouteTable, RowId, Timestamp,
+    WorkerRow,
 };
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -17,8 +18,8 @@ use crate::link::{Link, Param, Step, params};
 use crate::load;
 use crate::options::TimeSource;
 use crate::rows::{
-    all, chores, events, executions, inbox, integer, json, keys, lanes, limit, list, namespaces,
-    only, past_leases, payloads, routes, workers,
+    all, chores, edges, events, executions, flows, inbox, integer, joins, json, keys, lanes, limit,
+    list, members, namespaces, only, past_leases, payloads, routes, workers,
 };
 use crate::sql;
 
@@ -359,6 +360,95 @@ impl Read for View<'_> {
     fn counts(&mut self, namespace: NamespaceId, lane: Option<LaneId>) -> Result<Vec<Count>> {
         let params = params![namespace.0, lane.map(|lane| lane.0)];
         self.all(sql::executions::COUNTS, params, executions::count_from_row)
+    }
+
+    fn execution(&mut self, row: RowId) -> Result<Option<Execution>> {
+        self.first(sql::members::BY_ROW, params![vec![row.0]], executions::from_row)
+    }
+
+    fn flow(&mut self, namespace: NamespaceId, id: FlowId) -> Result<Option<Flow>> {
+        self.first(sql::flows::BY_UUID, params![id.0, namespace.0], flows::from_row)
+    }
+
+    fn flow_by_row(&mut self, row: FlowRow) -> Result<Flow> {
+        let found = self.first(sql::flows::BY_ROW, params![row.0], flows::from_row)?;
+        found.ok_or_else(|| missing("flow", row.0))
+    }
+
+    fn is_gated(&mut self, flow: FlowRow) -> Result<bool> {
+        self.flow_by_row(flow).map(|flow| flow.is_gated())
+    }
+
+    fn member(&mut self, flow: FlowRow, node: &str) -> Result<Option<Execution>> {
+        let params = params![flow.0, node.to_owned()];
+        self.first(sql::members::MEMBER, params, executions::from_row)
+    }
+
+    fn members(
+        &mut self,
+        flow: FlowRow,
+        after: Option<&str>,
+        most: usize,
+    ) -> Result<Vec<Execution>> {
+        let params = params![flow.0, after.unwrap_or_default().to_owned(), limit(most)];
+        self.all(sql::members::MEMBERS, params, executions::from_row)
+    }
+
+    fn count_members(&mut self, flow: FlowRow) -> Result<Vec<MemberCount>> {
+        let counts =
+            self.all(sql::members::COUNT, params![vec![flow.0]], members::count_from_row)?;
+        Ok(counts.into_iter().map(|(_, count)| count).collect())
+    }
+
+    fn children(
+        &mut self,
+        parent: RowId,
+        after: Option<RowId>,
+        most: usize,
+    ) -> Result<Vec<Execution>> {
+        let after = after.map_or(i64::MIN, |row| row.0);
+        let params = params![parent.0, after, limit(most)];
+        self.all(sql::members::CHILDREN, params, executions::from_row)
+    }
+
+    fn join(&mut self, target: RowId) -> Result<Option<Join>> {
+        self.first(sql::joins::OF, params![vec![target.0]], joins::from_row)
+    }
+
+    fn edges_from(
+        &mut self,
+        source: RowId,
+        after: Option<RowId>,
+        most: usize,
+    ) -> Result<Vec<Edge>> {
+        let after = after.map_or(i64::MIN, |row| row.0);
+        self.all(sql::edges::AFTER, params![source.0, after, limit(most)], edges::from_row)
+    }
+
+    fn edges_into(&mut self, target: RowId, bound: bool) -> Result<Vec<Edge>> {
+        self.all(sql::edges::INTO, params![vec![target.0], vec![bound]], edges::from_row)
+    }
+
+    fn edge(&mut self, flow: FlowRow, id: EdgeId) -> Result<Option<Edge>> {
+        self.first(sql::edges::BY_UUID, params![vec![flow.0], vec![id.0]], edges::from_row)
+    }
+
+    fn reach(&mut self, from: &[RowId]) -> Result<Vec<(RowId, RowId)>> {
+        let from: Vec<i64> = from.iter().map(|row| row.0).collect();
+        let places = self.all(sql::edges::REACH, params![from], edges::place_from_row)?;
+        let mut pairs: Vec<_> = places.into_iter().map(|place| (place.0, place.1)).collect();
+        pairs.dedup();
+        Ok(pairs)
+    }
+
+    fn list_flows(
+        &mut self,
+        filter: &FlowScan,
+        below: Option<FlowRow>,
+        most: usize,
+        scan: usize,
+    ) -> Result<FlowSlice> {
+        Ok(flows::list(self.link()?, filter, below, most, scan)?)
     }
 
     fn oldest_ready(&mut self, lane: LaneId) -> Result<Option<Timestamp>> {

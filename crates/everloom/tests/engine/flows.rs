@@ -63,8 +63,7 @@ async fn a_parent_waits_for_its_children_without_a_lease_and_goes_on_with_their_
     engine.submit(NewExecution::new("parent")).await.unwrap();
     let parent = claim_one(&engine).await;
     let nodes = vec![node("a"), node("b")];
-    let spawned =
-        engine.spawn(&parent.lease, "split", nodes, SpawnInto::Own).await.unwrap();
+    let spawned = engine.spawn(&parent.lease, "split", nodes, SpawnInto::Own).await.unwrap();
     let wait = WaitChildren::new(parent.lease.clone(), spawned.nodes.values().copied());
     assert_eq!(engine.wait_children(wait).await.unwrap(), WaitChildrenOutcome::Waiting);
     for _ in 0..2 {

@@ -23,6 +23,8 @@ pub(crate) struct Caches {
     busy: Vec<LaneId>,
     /// Lanes in which a claim has found nothing the last time.
     idle: HashSet<LaneId>,
+    /// For how many more loads executions are likely to be members of flows.
+    members: u32,
 }
 
 /// How many namespaces or lanes are remembered before starting over.
@@ -30,6 +32,9 @@ const NAMES: usize = 10_000;
 
 /// How many lanes are guessed when executions are asked for.
 const BUSY: usize = 4;
+
+/// For how many loads without members of flows these are still expected.
+const MEMBERS: u32 = 100;
 
 impl Caches {
     /// Starts over when too much is remembered. Not within a transaction, which builds on it.
@@ -73,8 +78,18 @@ impl Caches {
                 self.busy.push(execution.lane);
             }
         }
+        if executions.iter().any(|execution| execution.member.is_some()) {
+            self.members = MEMBERS;
+        } else if !executions.is_empty() {
+            self.members = self.members.saturating_sub(1);
+        }
         let surplus = self.busy.len().saturating_sub(BUSY);
         self.busy.drain(..surplus);
+    }
+
+    /// Whether executions are likely to be members of flows.
+    pub(super) fn expects_members(&self) -> bool {
+        self.members > 0
     }
 
     /// Whether a claim is likely to find nothing in a lane.

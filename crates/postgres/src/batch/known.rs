@@ -9,6 +9,7 @@ use everloom_core::{
 };
 
 use super::caches::Caches;
+use super::ties::Ties;
 use crate::exchange::{Loaded, Wants};
 
 /// A name within a namespace.
@@ -31,6 +32,7 @@ pub(super) struct Known {
     pub(super) new_rows: Vec<RowId>,
     pub(super) ids: BTreeMap<(NamespaceId, ExecutionId), Option<RowId>>,
     pub(super) executions: BTreeMap<RowId, Execution>,
+    pub(super) ties: Ties,
     pub(super) inputs: BTreeMap<RowId, Input>,
     pub(super) results: BTreeMap<RowId, Option<Payload>>,
     pub(super) past_leases: BTreeMap<(RowId, Epoch), Option<PastLease>>,
@@ -58,7 +60,7 @@ pub(super) struct Known {
 #[derive(Default)]
 pub(super) struct Found {
     pub(super) rows: Vec<RowId>,
-    limit: usize,
+    pub(super) limit: usize,
 }
 
 impl Found {
@@ -119,6 +121,7 @@ impl Known {
         self.new_rows.append(&mut loaded.new_rows);
         self.owned_counts.extend(take(&mut wants.owned_counts).into_iter().map(|lane| (lane, 0)));
         self.owned_counts.append(&mut loaded.owned_counts);
+        self.ties.merge(wants, loaded, &self.executions);
         self.ids.extend(take(&mut wants.executions).into_iter().map(absent));
         for execution in take(&mut loaded.executions) {
             self.ids.insert((execution.namespace, execution.id), Some(execution.row));
@@ -201,11 +204,11 @@ impl Known {
     }
 }
 
-fn absent<K, V>(key: K) -> (K, Option<V>) {
+pub(super) fn absent<K, V>(key: K) -> (K, Option<V>) {
     (key, None)
 }
 
-fn merge<K: Ord, V>(
+pub(super) fn merge<K: Ord, V>(
     known: &mut BTreeMap<K, Option<V>>,
     wanted: impl IntoIterator<Item = K>,
     loaded: impl IntoIterator<Item = (K, V)>,

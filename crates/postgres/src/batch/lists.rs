@@ -96,7 +96,7 @@ impl Batch<'_> {
             for row in &found.rows {
                 // Also what this round changed: a lease that is renewed here must not outlive the
                 // registration that takes it away.
-                match self.execution(*row).filter(owned) {
+                match self.current(*row).filter(owned) {
                     Some(execution) => still.push(execution),
                     None => others += 1,
                 }

@@ -17,12 +17,15 @@
 
 mod apart;
 mod caches;
+mod edges;
+mod flows;
 mod known;
 mod lists;
 mod read;
 mod round;
 #[cfg(test)]
 mod tests;
+mod ties;
 mod write;
 
 use everloom_core::{Clock, Error, Read, Result, Timestamp, Transaction};

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use everloom_core::{
-    Chore, ChoreKind, Clock, Count, Cursor, Epoch, Error, EventScan, EventSlice, EventSpan,
-    Execution, ExecutionId, Key, Lane, LaneId, ListScan, ListSlice, Namespace, NamespaceId,
-    PastLease, Payload, Read, Request, RequestCounts, RequestId, Result, RouteId, RouteTable,
-    RowId, Timestamp, WorkerRow,
+    Chore, ChoreKind, Clock, Count, Cursor, Edge, EdgeId, Epoch, Error, EventScan, EventSlice,
+    EventSpan, Execution, ExecutionId, Flow, FlowId, FlowRow, FlowScan, FlowSlice, Join, Key, Lane,
+    LaneId, ListScan, ListSlice, MemberCount, Namespace, NamespaceId, PastLease, Payload, Read,
+    Request, RequestCounts, RequestId, Result, RouteId, RouteTable, RowId, Timestamp, WorkerRow,
 };
 
 use super::known::{Input, Named};
@@ -335,6 +335,83 @@ impl Read for Batch<'_> {
         self.rows.direct().counts(namespace, lane)
     }
 
+    fn execution(&mut self, row: RowId) -> Result<Option<Execution>> {
+        self.by_row(row)
+    }
+
+    fn flow(&mut self, namespace: NamespaceId, id: FlowId) -> Result<Option<Flow>> {
+        Ok(self.find_flow(namespace, id))
+    }
+
+    fn flow_by_row(&mut self, row: FlowRow) -> Result<Flow> {
+        self.flow_in(row)
+    }
+
+    fn is_gated(&mut self, flow: FlowRow) -> Result<bool> {
+        Ok(self.gate(flow))
+    }
+
+    fn member(&mut self, flow: FlowRow, node: &str) -> Result<Option<Execution>> {
+        Ok(self.find_member(flow, node))
+    }
+
+    fn members(
+        &mut self,
+        flow: FlowRow,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<Execution>> {
+        Ok(self.list_members(flow, after, limit))
+    }
+
+    fn count_members(&mut self, flow: FlowRow) -> Result<Vec<MemberCount>> {
+        Ok(self.number_members(flow))
+    }
+
+    fn children(
+        &mut self,
+        parent: RowId,
+        after: Option<RowId>,
+        limit: usize,
+    ) -> Result<Vec<Execution>> {
+        Ok(self.list_children(parent, after, limit))
+    }
+
+    fn join(&mut self, target: RowId) -> Result<Option<Join>> {
+        self.join_of(target)
+    }
+
+    fn edges_from(
+        &mut self,
+        source: RowId,
+        after: Option<RowId>,
+        limit: usize,
+    ) -> Result<Vec<Edge>> {
+        self.list_edges_from(source, after, limit)
+    }
+
+    fn edges_into(&mut self, target: RowId, bound: bool) -> Result<Vec<Edge>> {
+        Ok(self.list_edges_into(target, bound))
+    }
+
+    fn edge(&mut self, flow: FlowRow, id: EdgeId) -> Result<Option<Edge>> {
+        Ok(self.find_edge(flow, id))
+    }
+
+    fn reach(&mut self, from: &[RowId]) -> Result<Vec<(RowId, RowId)>> {
+        Ok(self.walk(from))
+    }
+
+    fn list_flows(
+        &mut self,
+        filter: &FlowScan,
+        below: Option<FlowRow>,
+        limit: usize,
+        scan: usize,
+    ) -> Result<FlowSlice> {
+        self.rows.direct().list_flows(filter, below, limit, scan)
+    }
+
     fn oldest_ready(&mut self, lane: LaneId) -> Result<Option<Timestamp>> {
         self.rows.direct().oldest_ready(lane)
     }
@@ -352,7 +429,7 @@ impl Read for Batch<'_> {
 
 impl Batch<'_> {
     /// An execution as this round sees it.
-    pub(super) fn execution(&self, row: RowId) -> Option<&Execution> {
+    pub(super) fn current(&self, row: RowId) -> Option<&Execution> {
         match self.round.executions.get(&row) {
             Some(written) => written.as_ref(),
             None => self.known.executions.get(&row),
@@ -363,7 +440,7 @@ impl Batch<'_> {
         let key = (namespace, id);
         let inserted = self.round.ids.get(&key).copied().map(Some);
         match inserted.or_else(|| self.known.ids.get(&key).copied()) {
-            Some(row) => row.and_then(|row| self.execution(row)).cloned(),
+            Some(row) => row.and_then(|row| self.current(row)).cloned(),
             None => {
                 if !is_placeholder(namespace.0) {
                     self.ask_execution(key);
@@ -373,13 +450,14 @@ impl Batch<'_> {
         }
     }
 
-    /// Asks for an execution, and for the lane it is likely to be in: most of those who ask want to
-    /// know that next.
+    /// Asks for an execution, for the lane it is likely to be in, and for what its flow knows if it
+    /// is likely to have one: most of those who ask want to know that next.
     fn ask_execution(&mut self, key: (NamespaceId, ExecutionId)) {
-        let wanted = &mut self.ask().executions;
-        let first = wanted.is_empty();
-        wanted.insert(key);
+        let wants = self.ask();
+        let first = wants.executions.is_empty();
+        wants.executions.insert(key);
         if first {
+            self.wants.with_flows = self.caches.expects_members();
             for lane in self.caches.likely_lanes(key.0) {
                 let _ = self.lane_by_id(lane);
             }
@@ -403,7 +481,7 @@ impl Batch<'_> {
     }
 }
 
-fn seen<'a, K: Ord, V>(
+pub(super) fn seen<'a, K: Ord, V>(
     written: &'a BTreeMap<K, Option<V>>,
     known: &'a BTreeMap<K, Option<V>>,
     key: &K,

@@ -9,6 +9,7 @@ use everloom_core::{
 
 use super::is_placeholder;
 use super::known::{Input, Known, Named};
+use super::ties::NewTies;
 use crate::exchange::{Changes, Inserted};
 
 /// What a round wrote, at its last state. A key without a value was removed.
@@ -29,6 +30,7 @@ pub(super) struct Round {
     /// The ids of inserted executions.
     pub(super) ids: BTreeMap<(NamespaceId, ExecutionId), RowId>,
     pub(super) executions: BTreeMap<RowId, Option<Execution>>,
+    pub(super) ties: NewTies,
     /// Of inserted executions.
     pub(super) inputs: BTreeMap<RowId, Input>,
     pub(super) results: BTreeMap<RowId, Option<Payload>>,
@@ -63,6 +65,7 @@ impl Round {
             events: self.events,
             ..Changes::default()
         };
+        self.ties.into_changes(&mut changes, &self.executions, known);
         for (row, execution) in self.executions {
             changes.add_execution(row, execution, self.inputs.remove(&row), known);
         }
@@ -119,6 +122,9 @@ impl Changes {
         let Some(before) = before.filter(|before| **before != execution) else { return };
         if before.tags != execution.tags {
             self.retagged.push((execution.clone(), Arc::clone(&before.tags)));
+        }
+        if before.member != execution.member {
+            self.placed.push(execution.clone());
         }
         self.saved.push(execution);
     }

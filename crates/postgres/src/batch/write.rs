@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use everloom_core::{
-    Chore, ChoreId, ChoreKind, Defaults, Error, Execution, Key, Lane, LaneId, LaneMode, Namespace,
-    NamespaceId, NewEvent, NewRequest, PastLease, Payload, Read, Request, RequestId, Result, Route,
-    RouteId, RouteTable, RowId, Timestamp, Tx, WorkerRow,
+    Chore, ChoreId, ChoreKind, Defaults, Edge, Error, Execution, Flow, FlowRow, Join, Key, Lane,
+    LaneId, LaneMode, Namespace, NamespaceId, NewEvent, NewRequest, PastLease, Payload, Read,
+    Request, RequestId, Result, Route, RouteId, RouteTable, RowId, Timestamp, Tx, WorkerRow,
 };
 
 use super::read::missing;
@@ -108,16 +108,17 @@ impl Tx for Batch<'_> {
         let key = (namespace, id);
         let inserted = self.round.ids.get(&key).copied();
         let known = inserted.or_else(|| self.known.ids.get(&key).copied().flatten());
-        if known.is_some_and(|row| self.execution(row).is_some()) {
+        if known.is_some_and(|row| self.current(row).is_some()) {
             return Err(Error::bug(format!("the execution {id} exists")));
         }
-        if self.execution(row).is_some() {
+        if self.current(row).is_some() {
             return Err(Error::bug(format!("row {} has an execution", row.0)));
         }
         self.attend(execution);
         let round = self.overlay();
         round.ids.insert(key, row);
         round.inputs.insert(row, (input.clone(), fingerprint.copied()));
+        round.ties.note_node(execution);
         round.executions.insert(row, Some(execution.clone()));
         Ok(())
     }
@@ -133,6 +134,8 @@ impl Tx for Batch<'_> {
             policy: Arc::clone(&saved.policy),
             tags: Arc::clone(&saved.tags),
             key: saved.key.clone(),
+            member: saved.member.clone(),
+            parent: saved.parent,
             ..execution.clone()
         };
         self.attend(&row);
@@ -147,10 +150,64 @@ impl Tx for Batch<'_> {
         Ok(())
     }
 
+    fn save_member(&mut self, execution: &Execution) -> Result<()> {
+        let saved = self.saved(execution)?.clone();
+        let row = Execution { member: execution.member.clone(), ..saved };
+        let round = self.overlay();
+        round.ties.note_node(&row);
+        round.executions.insert(row.row, Some(row));
+        Ok(())
+    }
+
+    fn new_flow_row(&mut self) -> Result<FlowRow> {
+        let ties = &mut self.overlay().ties;
+        let used = ties.flow_rows_used;
+        ties.flow_rows_used += 1;
+        if let Some(row) = self.known.ties.new_flow_rows.get(used) {
+            return Ok(*row);
+        }
+        self.wants.new_flow_rows += 1;
+        Ok(FlowRow(self.round.new_placeholder()))
+    }
+
+    fn insert_flow(&mut self, flow: &Flow) -> Result<()> {
+        self.put_new_flow(flow)
+    }
+
+    fn save_flow(&mut self, flow: &Flow) -> Result<()> {
+        self.put_flow(flow)
+    }
+
+    fn remove_flow(&mut self, flow: &Flow) -> Result<()> {
+        self.drop_flow(flow)
+    }
+
+    fn add_edge(&mut self, edge: &Edge) -> Result<()> {
+        self.expect_execution(edge.source)?;
+        self.expect_execution(edge.target)?;
+        self.put_new_edge(edge)
+    }
+
+    fn save_edge(&mut self, edge: &Edge) -> Result<()> {
+        self.put_edge(edge)
+    }
+
+    fn drop_edge(&mut self, edge: &Edge) -> Result<()> {
+        self.overlay().ties.put_edge((edge.source, edge.target, edge.ordinal), None);
+        Ok(())
+    }
+
+    fn put_join(&mut self, join: &Join) -> Result<()> {
+        self.expect_execution(join.target)?;
+        self.overlay().ties.joins.insert(join.target, join.clone());
+        Ok(())
+    }
+
     fn remove(&mut self, execution: &Execution) -> Result<()> {
         let row = self.saved(execution)?.row;
         let round = self.overlay();
         round.executions.insert(row, None);
+        round.ties.joins.remove(&row);
         round.results.remove(&row);
         round.past_leases.retain(|(of, _), _| *of != row);
         Ok(())
@@ -268,14 +325,14 @@ impl Tx for Batch<'_> {
 impl Batch<'_> {
     /// What is kept of an execution that a rule has read.
     fn saved(&self, execution: &Execution) -> Result<&Execution> {
-        let saved = self.execution(execution.row);
+        let saved = self.current(execution.row);
         saved
             .filter(|saved| (saved.namespace, saved.id) == (execution.namespace, execution.id))
             .ok_or_else(|| missing(&format!("execution {}", execution.id), execution.row.0))
     }
 
     fn expect_execution(&self, row: RowId) -> Result<()> {
-        match self.execution(row) {
+        match self.current(row) {
             Some(_) => Ok(()),
             None => Err(missing("execution", row.0)),
         }

@@ -1,5 +1,5 @@
 use everloom_core::{
-    Cursor, Epoch, Event, EventKind, EventScan, EventSlice, EventSpan, ExecutionId, LaneId,
+    Cursor, Epoch, Event, EventKind, EventScan, EventSlice, EventSpan, ExecutionId, FlowId, LaneId,
     NamespaceId, NewEvent, Tags,
 };
 use tokio_postgres::Row;
@@ -13,7 +13,7 @@ use crate::link::{Link, Step, params};
 use crate::sql::{events as sql, meta};
 
 /// The columns of the table.
-const COLUMNS: i32 = 13;
+const COLUMNS: i32 = 14;
 
 /// Adds events as one batch of a process.
 pub(crate) fn add(events: &[NewEvent], source: i64) -> Result<Step> {
@@ -38,7 +38,8 @@ pub(crate) fn add(events: &[NewEvent], source: i64) -> Result<Step> {
             .put(event.epoch.map(|epoch| integer(epoch.0)))
             .put(event.worker.as_deref())
             .put(tags.as_deref())
-            .put(data.as_deref());
+            .put(data.as_deref())
+            .put(event.flow.map(|flow| flow.0));
     }
     Ok(Step::Prepared(sql::ADD, params![size, newest, source, records]))
 }
@@ -113,7 +114,8 @@ fn matching(filter: &EventScan, row: &Row) -> Result<Option<Event>> {
     let epoch = columns.optional_count()?.map(Epoch);
     let worker = columns.take()?;
     let tags: Tags = columns.json_or_default()?;
-    if !filter.matches(namespace, kind, execution, lane, &tags) {
+    let flow = columns.take::<Option<Uuid>>()?.map(FlowId);
+    if !filter.matches(namespace, kind, execution, lane, flow, &tags) {
         return Ok(None);
     }
     Ok(Some(Event {
@@ -121,6 +123,7 @@ fn matching(filter: &EventScan, row: &Row) -> Result<Option<Event>> {
         kind,
         at,
         execution,
+        flow,
         attempt,
         epoch,
         worker,

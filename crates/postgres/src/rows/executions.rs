@@ -1,14 +1,15 @@
 use std::sync::{Arc, OnceLock};
 
 use everloom_core::{
-    Count, Epoch, Execution, ExecutionId, LaneId, NamespaceId, Policy, RouteId, RowId, Secret,
-    State, StateColumns, Status, Tags,
+    Count, Edge, Epoch, Execution, ExecutionId, FlowId, FlowRow, LaneId, Member, NamespaceId,
+    Policy, RouteId, RowId, Secret, State, StateColumns, Status, Tags,
 };
 use tokio_postgres::Row;
+use uuid::Uuid;
 
 use super::payloads::{self, Input};
 use super::records::Records;
-use super::{Columns, code, from_json, integer, json, millis};
+use super::{Columns, code, edges, from_json, integer, json, millis};
 use crate::error::{Fault, Result};
 use crate::exchange::Inserted;
 use crate::link::{Step, params};
@@ -18,10 +19,32 @@ pub(crate) fn from_row(row: &Row) -> Result<Execution> {
     take(&mut Columns::of(row))
 }
 
-/// An execution with its input.
-pub(crate) fn whole_from_row(row: &Row) -> Result<(Execution, Input)> {
+/// An execution with what a claim hands over.
+pub(crate) struct Whole {
+    pub(crate) execution: Execution,
+    pub(crate) input: Input,
+    /// Whether its flow is held or being closed, if it has one.
+    pub(crate) gate: Option<bool>,
+    /// The edges into it that bind results.
+    pub(crate) bound: Vec<Edge>,
+}
+
+pub(crate) fn whole_from_row(row: &Row) -> Result<Whole> {
     let mut columns = Columns::of(row);
-    Ok((take(&mut columns)?, payloads::input(&mut columns)?))
+    let execution = take(&mut columns)?;
+    let input = payloads::input(&mut columns)?;
+    let gate = columns.take()?;
+    let bound = match columns.take::<Option<&str>>()? {
+        None => vec![],
+        Some(text) => edges::bound_from_json(execution.row, text)?,
+    };
+    Ok(Whole { execution, input, gate, bound })
+}
+
+/// An execution, and whether its flow is held or being closed, if it has one.
+pub(crate) fn gated_from_row(row: &Row) -> Result<(Execution, Option<bool>)> {
+    let mut columns = Columns::of(row);
+    Ok((take(&mut columns)?, columns.take()?))
 }
 
 fn take(columns: &mut Columns<'_>) -> Result<Execution> {
@@ -82,7 +105,19 @@ fn take(columns: &mut Columns<'_>) -> Result<Execution> {
         created_by: columns.take()?,
         progress: columns.take::<Option<&str>>()?.map(from_json).transpose()?,
         key: columns.take()?,
+        gated: columns.take()?,
+        spawned: columns.take()?,
+        parent: columns.take::<Option<i64>>()?.map(RowId),
+        member: member(columns)?,
     })
+}
+
+fn member(columns: &mut Columns<'_>) -> Result<Option<Arc<Member>>> {
+    let flow = columns.take::<Option<i64>>()?.map(FlowRow);
+    let flow_id = columns.take::<Option<Uuid>>()?.map(FlowId);
+    let node = columns.take::<Option<String>>()?;
+    let member = flow.zip(flow_id).zip(node);
+    Ok(member.map(|((flow, flow_id), node)| Arc::new(Member { flow, flow_id, node })))
 }
 
 /// Most executions have no policy and no tags of their own: they share one of each.
@@ -91,7 +126,7 @@ fn no_policy() -> Arc<Policy> {
     Arc::clone(NONE.get_or_init(Arc::default))
 }
 
-fn no_tags() -> Arc<Tags> {
+pub(crate) fn no_tags() -> Arc<Tags> {
     static NONE: OnceLock<Arc<Tags>> = OnceLock::new();
     Arc::clone(NONE.get_or_init(Arc::default))
 }
@@ -101,7 +136,7 @@ pub(crate) fn tags_column(tags: &Tags) -> Result<Option<String>> {
 }
 
 /// The columns of the table.
-const COLUMNS: i32 = 29;
+const COLUMNS: i32 = 35;
 
 /// Adds an execution as a row of the table. What never changes is left out unless it is `new`.
 fn put(records: &mut Records, execution: &Execution, new: bool) -> Result<()> {
@@ -112,6 +147,7 @@ fn put(records: &mut Records, execution: &Execution, new: bool) -> Result<()> {
     };
     let tags = if new { tags_column(&execution.tags)? } else { None };
     let progress = execution.progress.as_ref().map(json).transpose()?;
+    let member = execution.member.as_deref().filter(|_| new);
     let mut row = records.row();
     row.put(execution.row.0)
         .put(execution.id.0)
@@ -141,7 +177,13 @@ fn put(records: &mut Records, execution: &Execution, new: bool) -> Result<()> {
         .put(tags.as_deref())
         .put(execution.created_by.as_deref().filter(|_| new))
         .put(progress.as_deref())
-        .put(execution.key.as_deref().filter(|_| new));
+        .put(execution.key.as_deref().filter(|_| new))
+        .put(execution.gated)
+        .put(execution.spawned)
+        .put(execution.parent.map(|parent| parent.0).filter(|_| new))
+        .put(member.map(|member| member.flow.0))
+        .put(member.map(|member| member.flow_id.0))
+        .put(member.map(|member| &*member.node));
     Ok(())
 }
 
@@ -170,8 +212,10 @@ pub(crate) fn save_tags(executions: &[&Execution]) -> Result<Step> {
 
 pub(crate) fn count_from_row(row: &Row) -> Result<Count> {
     let mut columns = Columns::of(row);
+    Ok(Count { status: status(&mut columns)?, held: columns.take()?, count: columns.count()? })
+}
+
+pub(crate) fn status(columns: &mut Columns<'_>) -> Result<Status> {
     let code = i64::from(columns.take::<i32>()?);
-    let status = Status::ALL.into_iter().find(|status| status.code() == code);
-    let status = status.ok_or_else(|| Fault::bug(format!("a row has the unknown state {code}")))?;
-    Ok(Count { status, held: columns.take()?, count: columns.count()? })
+    Status::from_code(code).ok_or_else(|| Fault::bug(format!("a row has the unknown state {code}")))
 }

@@ -73,7 +73,8 @@ fn newest(
 
 /// The states to look for if the index over executions that ended badly has them all.
 fn troubled(statuses: &[Status]) -> Option<Vec<i32>> {
-    const INDEXED: [Status; 3] = [Status::Failed, Status::Cancelled, Status::Expired];
+    const INDEXED: [Status; 4] =
+        [Status::Failed, Status::Cancelled, Status::Expired, Status::Skipped];
     let covered = !statuses.is_empty() && statuses.iter().all(|status| INDEXED.contains(status));
     let wanted = INDEXED.into_iter().filter(|status| statuses.contains(status));
     covered.then(|| wanted.map(|status| code(status.code())).collect())
@@ -102,7 +103,7 @@ impl<'a> Wanted<'a> {
         let message = || execution.state.end().and_then(|end| end.message.as_deref());
         filter.namespace == execution.namespace
             && (filter.statuses.is_empty() || filter.statuses.contains(&execution.status()))
-            && filter.held.is_none_or(|wanted| wanted == execution.held)
+            && filter.held.is_none_or(|wanted| wanted == execution.is_held())
             && self.routes.as_ref().is_none_or(|routes| routes.contains(&execution.route))
             && filter.lane.is_none_or(|wanted| wanted == execution.lane)
             && (filter.worker.is_none() || filter.worker.as_deref() == execution.state.worker())

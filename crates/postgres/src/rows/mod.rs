@@ -1,12 +1,16 @@
 //! How rows become values and values rows, a module per table. The statements are in `sql`.
 
 pub(crate) mod chores;
+pub(crate) mod edges;
 pub(crate) mod events;
 pub(crate) mod executions;
+pub(crate) mod flows;
 pub(crate) mod inbox;
+pub(crate) mod joins;
 pub(crate) mod keys;
 pub(crate) mod lanes;
 pub(crate) mod list;
+pub(crate) mod members;
 pub(crate) mod namespaces;
 pub(crate) mod past_leases;
 pub(crate) mod payloads;

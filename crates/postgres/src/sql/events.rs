@@ -3,7 +3,7 @@ macro_rules! select {
         concat!(
             "
     SELECT base + place, kind, events.at, events.namespace, events.uuid, events.lane, attempt,
-        epoch, worker, tags, data, namespaces.name, lanes.name",
+        epoch, worker, tags, events.flow, data, namespaces.name, lanes.name",
             $rest
         )
     };
@@ -83,7 +83,7 @@ pub(crate) const ADD: &str = "
     INSERT INTO events
     SELECT
         (SELECT id FROM added), place, kind, at, namespace, execution, uuid, lane, attempt, epoch,
-        worker, tags, data
+        worker, tags, data, flow
     FROM unnest($4::events[])";
 
 /// Of the oldest, those before the first that is not old.

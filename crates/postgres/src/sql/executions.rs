@@ -29,7 +29,13 @@ macro_rules! columns {
         executions.tags,
         executions.created_by,
         executions.progress,
-        executions.key"
+        executions.key,
+        executions.gated,
+        executions.spawned,
+        executions.parent,
+        executions.flow,
+        executions.flow_uuid,
+        executions.node"
     };
 }
 
@@ -40,14 +46,26 @@ macro_rules! select {
     };
 }
 
-/// Executions with their inputs.
+pub(super) use columns;
+
+/// Executions with their inputs, with whether their flows are held or being closed, and with the
+/// edges into them that bind results.
 macro_rules! select_whole {
     ($($rest:literal),*) => {
         concat!("
     SELECT", columns!(), ",
         inputs.content_type,
         inputs.bytes,
-        inputs.fingerprint", $($rest),*)
+        inputs.fingerprint,
+        flows.held OR flows.state = 2,
+        CASE WHEN executions.spawned OR executions.flow IS NOT NULL THEN (
+            SELECT json_agg(
+                json_build_array(source, ordinal, edges.flow, condition, applied, bind, uuid)
+                ORDER BY source, ordinal
+            )::text
+            FROM edges
+            WHERE target = executions.id AND bind IS NOT NULL
+        ) END", $($rest),*)
     };
 }
 
@@ -56,7 +74,7 @@ pub(crate) const INSERT: &str = "
     SELECT *
     FROM unnest($1::executions[])";
 
-/// Everything that may change but the tags.
+/// Everything that may change but the tags and the place in a flow.
 pub(crate) const SAVE: &str = "
     UPDATE executions SET
         priority = new.priority,
@@ -77,7 +95,9 @@ pub(crate) const SAVE: &str = "
         ttl_ms = new.ttl_ms,
         detail = new.detail,
         progress = new.progress,
-        due_at = new.due_at
+        due_at = new.due_at,
+        gated = new.gated,
+        spawned = new.spawned
     FROM unnest($1::executions[]) AS new
     WHERE executions.id = new.id";
 
@@ -85,6 +105,15 @@ pub(crate) const SAVE_TAGS: &str = "
     UPDATE executions SET
         tags = new.tags
     FROM unnest($1::bigint[], $2::text[]) AS new (id, tags)
+    WHERE executions.id = new.id";
+
+pub(crate) const SAVE_MEMBER: &str = "
+    UPDATE executions SET
+        flow = new.flow,
+        flow_uuid = new.flow_uuid,
+        node = new.node
+    FROM unnest($1::bigint[], $2::bigint[], $3::uuid[], $4::text[])
+        AS new (id, flow, flow_uuid, node)
     WHERE executions.id = new.id";
 
 pub(crate) const REMOVE: &str = "
@@ -117,7 +146,7 @@ pub(crate) const CLAIMABLE: &str = select!(
     CROSS JOIN LATERAL (
         SELECT *
         FROM executions
-        WHERE lane = $1 AND route = wanted.route AND state <= 1 AND NOT held
+        WHERE lane = $1 AND route = wanted.route AND state <= 1 AND NOT held AND NOT gated
         ORDER BY priority DESC, rank, id
         LIMIT $3
     ) AS executions
@@ -130,8 +159,10 @@ pub(crate) const CLAIM_ROUTE: &str = select_whole!(
     "
     FROM executions
     LEFT JOIN inputs ON inputs.execution = executions.id
-    WHERE lane = $1 AND route = $2 AND state <= 1 AND NOT held
-    ORDER BY priority DESC, rank, id
+    LEFT JOIN flows ON flows.id = executions.flow
+    WHERE lane = $1 AND route = $2 AND executions.state <= 1 AND NOT executions.held
+        AND NOT executions.gated
+    ORDER BY executions.priority DESC, executions.rank, executions.id
     LIMIT $3
     FOR UPDATE OF executions SKIP LOCKED"
 );
@@ -146,7 +177,7 @@ pub(crate) const CLAIM_ROUTES: &str = select_whole!(
         CROSS JOIN LATERAL (
             SELECT id, priority, rank
             FROM executions
-            WHERE lane = $1 AND route = wanted.route AND state <= 1 AND NOT held
+            WHERE lane = $1 AND route = wanted.route AND state <= 1 AND NOT held AND NOT gated
             ORDER BY priority DESC, rank, id
             LIMIT $4
         ) AS ready
@@ -154,7 +185,9 @@ pub(crate) const CLAIM_ROUTES: &str = select_whole!(
     ) AS candidates
     JOIN executions ON executions.id = candidates.id
     LEFT JOIN inputs ON inputs.execution = executions.id
+    LEFT JOIN flows ON flows.id = executions.flow
     WHERE executions.lane = $1 AND executions.state <= 1 AND NOT executions.held
+        AND NOT executions.gated
     ORDER BY candidates.priority DESC, candidates.rank, candidates.id
     LIMIT $3
     FOR UPDATE OF executions SKIP LOCKED"
@@ -224,16 +257,16 @@ pub(crate) const COUNT_OWNED: &str = "
     GROUP BY lane";
 
 pub(crate) const COUNTS: &str = "
-    SELECT state, held, count(*)
+    SELECT state, held OR gated, count(*)
     FROM executions
     WHERE namespace = $1 AND ($2::bigint IS NULL OR lane = $2)
-    GROUP BY state, held
-    ORDER BY state, held";
+    GROUP BY 1, 2
+    ORDER BY 1, 2";
 
 pub(crate) const OLDEST_READY: &str = "
     SELECT min(since)
     FROM executions
-    WHERE lane = $1 AND state <= 1 AND NOT held";
+    WHERE lane = $1 AND state <= 1 AND NOT held AND NOT gated";
 
 /// A lease never outlives the moment its execution is due, so the index bounds what is looked at.
 /// The offset keeps the planner from choosing another one.

@@ -6,12 +6,16 @@
 
 pub(crate) mod batches;
 pub(crate) mod chores;
+pub(crate) mod edges;
 pub(crate) mod events;
 pub(crate) mod executions;
+pub(crate) mod flows;
 pub(crate) mod health;
 pub(crate) mod inbox;
+pub(crate) mod joins;
 pub(crate) mod keys;
 pub(crate) mod lanes;
+pub(crate) mod members;
 pub(crate) mod meta;
 pub(crate) mod namespaces;
 pub(crate) mod past_leases;

@@ -5,6 +5,7 @@ use everloom_core::{
     Timestamp, Transaction, Tx, WorkerRow,
 };
 
+use super::ties;
 use crate::batch::{Batch, Caches, Rows};
 use crate::exchange::{Changes, Inserted, Loaded, Wants};
 use crate::options::TimeSource;
@@ -89,7 +90,9 @@ impl Rows for FakeRows<'_> {
         make(tx, wants, &mut loaded)?;
         load_names(tx, wants, &mut loaded)?;
         load_points(tx, wants, &mut loaded)?;
+        ties::load(tx, wants, &mut loaded)?;
         load_lists(tx, wants, &mut loaded)?;
+        crate::load::leave_each_once(&mut loaded);
         Ok(loaded)
     }
 
@@ -98,6 +101,7 @@ impl Rows for FakeRows<'_> {
         self.counts.commits += 1;
         self.counts.written += changes.inserted.len() + changes.saved.len() + changes.removed.len();
         write_executions(&mut *tx, changes)?;
+        ties::write(&mut *tx, changes)?;
         write_others(&mut *tx, changes)?;
         tx.commit(now)
     }
@@ -121,6 +125,9 @@ fn make(tx: &mut dyn Transaction, wants: &Wants, loaded: &mut Loaded) -> Result<
     }
     for (namespace, kind, capabilities) in &wants.new_routes {
         tx.add_route(*namespace, kind, capabilities)?;
+    }
+    for _ in 0..wants.new_flow_rows {
+        loaded.new_flow_rows.push(tx.new_flow_row()?);
     }
     for _ in 0..wants.new_rows {
         loaded.new_rows.push(tx.new_row()?);
@@ -192,6 +199,7 @@ fn load_lists(tx: &mut dyn Transaction, wants: &Wants, loaded: &mut Loaded) -> R
     for claim in &wants.claims {
         let found = tx.claimable(claim.lane, &claim.routes, claim.limit)?;
         for execution in &found {
+            ties::load_claimed(tx, execution, loaded)?;
             let input = tx.inputs(&[execution.row])?.remove(0);
             loaded.inputs.insert(execution.row, (input, tx.fingerprint(execution.row)?));
         }
@@ -254,6 +262,9 @@ fn write_executions(tx: &mut dyn Tx, changes: &Changes) -> Result<()> {
     }
     for execution in &changes.saved {
         tx.save(execution)?;
+    }
+    for execution in &changes.placed {
+        tx.save_member(execution)?;
     }
     for (execution, _) in &changes.retagged {
         tx.save_tags(execution)?;

@@ -3,3 +3,4 @@
 mod fake;
 mod loads;
 mod suite;
+mod ties;

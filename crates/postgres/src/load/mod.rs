@@ -1,9 +1,11 @@
 //! Everything a round of commands wants, as statements for one round trip.
 //!
-//! Locks are taken in a fixed order: lanes, executions in the order of their rows, workers,
+//! Locks are taken in a fixed order: lanes, flows, executions in the order of their rows, workers,
 //! chores, and then whatever others have not locked. A transaction that already holds locks may
 //! need one that comes earlier; it does not wait for that but gives up, and takes all of them in
 //! order when it runs again.
+
+mod flows;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -53,7 +55,9 @@ pub(crate) fn ask(
 ) -> Result<()> {
     ask_names(round, wants, exclusive, locks)?;
     ask_routes(round, wants)?;
+    flows::ask_flows(round, wants, locks);
     ask_rows(round, wants, locks)?;
+    flows::ask_around(round, wants);
     ask_beside(round, wants);
     ask_claims(round, &wants.claims);
     ask_by_time(round, wants);
@@ -164,7 +168,9 @@ fn ask_routes(round: &mut Round<'_, Loaded>, wants: &Wants) -> Result<()> {
 
 /// Rows that are asked for by name and locked.
 fn ask_rows(round: &mut Round<'_, Loaded>, wants: &Wants, locks: Locks) -> Result<()> {
-    if !wants.executions.is_empty() {
+    if wants.wants_tied_executions() {
+        flows::ask_tied(round, wants, locks);
+    } else if !wants.executions.is_empty() {
         let namespaces: Vec<i64> = wants.executions.iter().map(|(id, _)| id.0).collect();
         let uuids: Vec<Uuid> = wants.executions.iter().map(|(_, id)| id.0).collect();
         let sql =
@@ -286,9 +292,13 @@ fn ask_claims(round: &mut Round<'_, Loaded>, claims: &[WantedClaim]) {
         };
         round.ask(sql, params, |rows, loaded| {
             let mut claimed = Vec::with_capacity(rows.len());
-            for (execution, input) in all(rows, executions::whole_from_row)? {
+            for whole in all(rows, executions::whole_from_row)? {
+                let execution = whole.execution;
                 claimed.push(execution.row);
-                loaded.inputs.insert(execution.row, input);
+                loaded.inputs.insert(execution.row, whole.input);
+                let flow = execution.member.as_ref().map(|member| member.flow);
+                loaded.gates.extend(flow.zip(whole.gate));
+                loaded.edges_into.insert((execution.row, true), whole.bound);
                 loaded.executions.push(execution);
             }
             loaded.claims.push(claimed);
