@@ -14,14 +14,29 @@ table chores
     kind text COLLATE "C" NOT NULL
     due_at bigint NOT NULL
     CREATE INDEX chores_by_due ON chores USING btree (due_at)
-    CREATE UNIQUE INDEX chores_kind_key ON chores USING btree (kind)
+    CREATE INDEX chores_by_kind ON chores USING btree (kind)
     CREATE UNIQUE INDEX chores_pkey ON chores USING btree (id)
+    CREATE UNIQUE INDEX chores_retention ON chores USING btree (kind) WHERE (kind = '{"chore":"retention"}'::text)
 sequence chores_id_seq
 table committers
     id uuid NOT NULL
     commits bigint NOT NULL
     at bigint NOT NULL
     CREATE UNIQUE INDEX committers_pkey ON committers USING btree (id)
+table edges
+    source bigint NOT NULL
+    target bigint NOT NULL
+    ordinal bigint NOT NULL
+    flow bigint NOT NULL
+    condition integer NOT NULL
+    applied boolean NOT NULL
+    bind text
+    uuid uuid
+    CHECK (condition = ANY (ARRAY[0, 1, 2]))
+    CREATE INDEX edges_bound ON edges USING btree (target, source, ordinal) WHERE (bind IS NOT NULL)
+    CREATE INDEX edges_into ON edges USING btree (target, source, ordinal)
+    CREATE UNIQUE INDEX edges_by_uuid ON edges USING btree (flow, uuid) WHERE (uuid IS NOT NULL)
+    CREATE UNIQUE INDEX edges_pkey ON edges USING btree (source, target, ordinal)
 table events
     batch bigint NOT NULL
     place integer NOT NULL
@@ -36,6 +51,7 @@ table events
     worker text
     tags text
     data text
+    flow uuid
     CHECK ((execution IS NULL) = (uuid IS NULL))
     CREATE INDEX events_of_execution ON events USING btree (execution, batch, place) WHERE (execution IS NOT NULL)
     CREATE UNIQUE INDEX events_pkey ON events USING btree (batch, place)
@@ -70,6 +86,12 @@ table executions
     created_by text
     progress text
     key text
+    gated boolean NOT NULL
+    spawned boolean NOT NULL
+    parent bigint
+    flow bigint
+    flow_uuid uuid
+    node text COLLATE "C"
     CHECK (length(secret) = 16)
     CHECK (num_nonnulls(until, worker, secret, ttl_ms) =
 CASE state
@@ -78,14 +100,55 @@ CASE state
     WHEN 4 THEN 4
     ELSE 0
 END)
+    CHECK (num_nulls(flow, flow_uuid, node) = ANY (ARRAY[0, 3]))
     CHECK (priority >= 0 AND priority <= 9000)
+    CREATE INDEX children ON executions USING btree (parent, id) WHERE ((parent IS NOT NULL) AND (state < 10))
     CREATE INDEX due ON executions USING btree (due_at, id) WHERE ((due_at IS NOT NULL) AND (state < 10))
     CREATE INDEX owned ON executions USING btree (worker, namespace, id) WHERE (worker IS NOT NULL)
-    CREATE INDEX ready ON executions USING btree (lane, route, priority DESC, rank, id) WHERE ((state <= 1) AND (NOT held))
+    CREATE INDEX ready ON executions USING btree (lane, route, priority DESC, rank, id) WHERE ((state <= 1) AND (NOT held) AND (NOT gated))
     CREATE INDEX retired ON executions USING btree (due_at, id) WHERE ((due_at IS NOT NULL) AND (state >= 10))
     CREATE INDEX troubled ON executions USING btree (namespace, state, id) WHERE (state > 10)
     CREATE UNIQUE INDEX executions_by_uuid ON executions USING btree (uuid, namespace)
     CREATE UNIQUE INDEX executions_pkey ON executions USING btree (id)
+    CREATE UNIQUE INDEX members ON executions USING btree (flow, node) WHERE (flow IS NOT NULL)
+sequence flow_rows
+table flows
+    id bigint NOT NULL
+    uuid uuid NOT NULL
+    namespace bigint NOT NULL
+    state integer NOT NULL
+    held boolean NOT NULL
+    since bigint NOT NULL
+    run bigint NOT NULL
+    deadline_at bigint
+    nodes bigint NOT NULL
+    edges bigint NOT NULL
+    completed bigint NOT NULL
+    failed bigint NOT NULL
+    cancelled bigint NOT NULL
+    expired bigint NOT NULL
+    skipped bigint NOT NULL
+    unhandled bigint NOT NULL
+    unsettled bigint NOT NULL
+    closing text
+    kind text
+    created_at bigint NOT NULL
+    parent bigint
+    fingerprint bytea NOT NULL
+    terms text
+    tags text
+    CHECK (
+CASE state
+    WHEN 0 THEN NOT held AND closing IS NULL
+    WHEN 1 THEN held AND closing IS NULL
+    WHEN 2 THEN closing IS NOT NULL
+    ELSE state >= 10 AND state <= 13
+END)
+    CHECK (LEAST(nodes, edges, completed, failed, cancelled, expired, skipped, unhandled, unsettled) >= 0)
+    CHECK (length(fingerprint) = 16)
+    CREATE INDEX flows_of_namespace ON flows USING btree (namespace, id)
+    CREATE UNIQUE INDEX flows_by_uuid ON flows USING btree (uuid, namespace)
+    CREATE UNIQUE INDEX flows_pkey ON flows USING btree (id)
 table inbox
     id bigint NOT NULL IDENTITY
     kind text NOT NULL
@@ -109,12 +172,34 @@ table inputs
     fingerprint bytea
     CHECK (length(fingerprint) = 16)
     CREATE UNIQUE INDEX inputs_pkey ON inputs USING btree (execution)
+table joins
+    target bigint NOT NULL
+    need bigint NOT NULL
+    rest integer NOT NULL
+    otherwise integer NOT NULL
+    sources bigint NOT NULL
+    met bigint NOT NULL
+    unmet bigint NOT NULL
+    verdict integer
+    began_need bigint
+    began_rest integer
+    CHECK ((began_need IS NULL) = (began_rest IS NULL) AND (began_need IS NULL OR otherwise = 1))
+    CHECK (began_need >= '-1'::integer)
+    CHECK (began_rest = ANY (ARRAY[0, 1]))
+    CHECK (met >= 0 AND unmet >= 0 AND (met + unmet) <= sources)
+    CHECK (need >= '-1'::integer)
+    CHECK (otherwise = ANY (ARRAY[0, 1]))
+    CHECK (rest = ANY (ARRAY[0, 1]))
+    CHECK (verdict = ANY (ARRAY[1, 2, 3]))
+    CREATE UNIQUE INDEX joins_pkey ON joins USING btree (target)
 table keys
     namespace bigint NOT NULL
     key text COLLATE "C" NOT NULL
-    execution uuid NOT NULL
+    execution uuid
     fingerprint bytea NOT NULL
     expires_at bigint
+    flow uuid
+    CHECK ((execution IS NULL) <> (flow IS NULL))
     CHECK (length(fingerprint) = 16)
     CREATE INDEX keys_by_expiry ON keys USING btree (expires_at) WHERE (expires_at IS NOT NULL)
     CREATE UNIQUE INDEX keys_pkey ON keys USING btree (namespace, key)

@@ -4,8 +4,8 @@ mod common;
 
 use std::path::Path;
 
-use common::{Admin, Schema, run, submit};
-use everloom_core::{Code, Source, Store};
+use common::{Admin, Schema, complete, run, submit, up_to};
+use everloom_core::*;
 use everloom_postgres::{Options, PgStore, SCHEMA_VERSION};
 
 fn refused(url: &str, options: &Options) -> everloom_core::Error {
@@ -44,6 +44,50 @@ fn a_schema_of_the_first_version_is_migrated_and_keeps_its_rows() {
     let mut read = store.read().unwrap();
     assert!(read.namespace("kept").unwrap().is_some());
     assert!(read.requests(1).unwrap().is_empty());
+}
+
+/// A schema as the second version left it: a waiting, a held, an active and a failed execution.
+fn second_version(schema: &Schema) {
+    let name = &schema.name;
+    let first = include_str!("../migrations/0001_executions.sql");
+    let second = include_str!("../migrations/0002_inbox.sql");
+    let rows = include_str!("second_version.sql");
+    Admin::new().run(&format!(
+        "CREATE SCHEMA {name}; SET search_path TO {name}; {first}; {second};
+         CREATE TABLE migrations (version integer PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now());
+         INSERT INTO migrations (version, name) VALUES (1, 'executions'), (2, 'inbox');
+         {rows}"
+    ));
+}
+
+#[test]
+fn a_schema_of_the_second_version_keeps_its_executions_and_goes_on() {
+    let schema = Schema::new("second");
+    second_version(&schema);
+    let mut store = schema.open();
+    let id = |number| ExecutionId(uuid::Uuid::from_u128(number));
+    let at = Timestamp::from_millis;
+    let mut read = store.read().unwrap();
+    let (lane, route, namespace) = (LaneId(1), RouteId(1), NamespaceId(1));
+    let claimable = read.claimable(lane, &[route], 9).unwrap();
+    assert_eq!(claimable.iter().map(|one| one.id).collect::<Vec<_>>(), [id(1)]);
+    assert!(!claimable[0].gated && !claimable[0].spawned && claimable[0].member.is_none());
+    assert!(read.execution(RowId(2)).unwrap().unwrap().held);
+    assert_eq!(read.due(at(900), 9).unwrap()[0].id, id(3));
+    assert_eq!(read.retired(at(950), 9).unwrap()[0].status(), Status::Failed);
+    let key = read.keys(namespace, &["once"]).unwrap().pop().flatten().unwrap();
+    assert_eq!(key.of, KeyOf::Execution(id(1)));
+    let events = read.events(Cursor(0), &EventScan::default(), 9, 9).unwrap().events;
+    assert_eq!((events[0].execution, events[0].flow), (Some(id(1)), None));
+    assert_eq!(read.chores(at(600), 9).unwrap()[0].kind, ChoreKind::Retention);
+    drop(read);
+    let flow = NewFlow::new().node(NewNode::new("only", NewExecution::new("mail")));
+    run(&mut store, SubmitFlow { namespace: "default".into(), flow }).expect("a flow");
+    let claim = run(&mut store, up_to(9)).expect("a claim");
+    assert_eq!(claim.leases.len(), 2);
+    for leased in &claim.leases {
+        run(&mut store, complete(leased)).expect("it is done");
+    }
 }
 
 #[test]

@@ -86,3 +86,72 @@ fn a_batch_of_any_mix_needs_about_as_many_statements_whatever_its_size() {
     assert!(many <= 40, "{many} statements for 52 commands");
     assert!(round_trips <= 10, "{round_trips} round trips for 52 commands");
 }
+
+/// Flows of a node, another that waits for it, and one that waits for both; with the first leased.
+fn begun(store: &mut PgStore, flows: usize) -> Vec<LeaseToken> {
+    let node = |name: &str| NewNode::new(name, NewExecution::new("member"));
+    for _ in 0..flows {
+        let flow = NewFlow::new()
+            .node(node("first"))
+            .node(node("second").after(After::all(["first"])))
+            .node(node("third").after(After::all(["first", "second"])));
+        apply(store, SubmitFlow { namespace: "default".into(), flow });
+    }
+    let claim = Claim { max: flows, kinds: vec!["member".into()], ..Claim::new("member") };
+    apply(store, claim).leases.into_iter().map(|leased| leased.lease).collect()
+}
+
+/// What it costs to do something to these leases in one batch.
+fn cost(
+    store: &mut PgStore,
+    leases: Vec<LeaseToken>,
+    job: impl Fn(LeaseToken) -> Box<dyn Job>,
+) -> (u64, u64) {
+    let mut jobs: Vec<_> = leases.into_iter().map(job).collect();
+    let before = store.counters();
+    run(store, &mut jobs);
+    let after = store.counters();
+    (after.statements - before.statements, after.round_trips - before.round_trips)
+}
+
+#[test]
+fn completions_in_many_flows_need_as_many_round_trips_as_one() {
+    let schema = Schema::new("members");
+    let mut store = schema.open();
+    let completion = |lease| {
+        let namespace = "default".to_owned();
+        job(Complete { namespace, lease, result: Payload::default() })
+    };
+    let leases = begun(&mut store, 1);
+    cost(&mut store, leases, completion);
+    let leases = begun(&mut store, 50);
+    assert_eq!(leases.len(), 50);
+    let (statements, round_trips) = cost(&mut store, leases, completion);
+    println!("{statements} statements and {round_trips} round trips for 50 members");
+    assert!(round_trips <= 2, "{round_trips} round trips for 50 members");
+    assert!(statements <= 20, "{statements} statements for 50 members");
+    let ready = apply(&mut store, Claim { max: 100, ..Claim::new("member") }).leases;
+    assert_eq!(ready.len(), 51, "what waited for them may be claimed");
+}
+
+#[test]
+fn a_claim_of_members_needs_as_many_round_trips_as_one_of_others() {
+    let schema = Schema::new("claimed");
+    let mut store = schema.open();
+    let trips = |store: &mut PgStore, kind: &str| {
+        let before = store.counters().round_trips;
+        let claim = Claim { max: 2, kinds: vec![kind.into()], ..Claim::new("claimer") };
+        assert_eq!(apply(store, claim).leases.len(), 2);
+        store.counters().round_trips - before
+    };
+    begun(&mut store, 4);
+    let node = |name: String| NewNode::new(name, NewExecution::new("free"));
+    let flow = NewFlow::new().nodes((0..4).map(|n| node(format!("n{n}"))));
+    apply(&mut store, SubmitFlow { namespace: "default".into(), flow });
+    for _ in 0..4 {
+        apply(&mut store, submit(None));
+    }
+    trips(&mut store, "work");
+    trips(&mut store, "free");
+    assert_eq!(trips(&mut store, "free"), trips(&mut store, "work"));
+}

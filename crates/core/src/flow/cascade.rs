@@ -413,7 +413,9 @@ impl Cascade {
         flow.state = FlowState::Ended(FlowEnd { outcome, closing });
         flow.since = cx.now;
         flow.held = false;
-        drop_chore(tx, &ChoreKind::FlowDeadline { flow: flow.row })?;
+        if flow.deadline_at.is_some() {
+            drop_chore(tx, &ChoreKind::FlowDeadline { flow: flow.row })?;
+        }
         if let Some(kept) = flow.terms.policy.retention() {
             tx.add_chore(&ChoreKind::RemoveFlow { flow: flow.row }, cx.now + kept)?;
         }

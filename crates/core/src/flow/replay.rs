@@ -11,6 +11,7 @@ use super::{expect_settled, flow_event, load};
 use crate::chore::ChoreKind;
 use crate::command::{Command, Context};
 use crate::event::EventKind;
+use crate::misses::Misses;
 use crate::model::{
     Blocked, Code, Edge, EndReason, Error, Execution, ExecutionId, Flow, FlowId, FlowRow,
     FlowState, FlowStatus, Join, Limits, Otherwise, Outcome, Ready, Result, RowId, State, Status,
@@ -88,6 +89,7 @@ fn replay(tx: &mut dyn Tx, cx: &Context, flow: Flow, nodes: &[String]) -> Result
     }
     let mut graph = Graph::load(tx, &flow)?;
     let chosen = graph.choose(&flow, nodes)?;
+    graph.look_ahead(tx, &chosen)?;
     let open = graph.reopened(tx, &chosen)?;
     for row in &open {
         check_replay(&graph.members[row])?;
@@ -205,6 +207,20 @@ impl Graph {
             chosen.insert(execution.row);
         }
         Ok(chosen)
+    }
+
+    /// Looks at what may be open again, so that a store that loads what is missing loads it at once.
+    fn look_ahead(&mut self, tx: &mut dyn Tx, chosen: &BTreeSet<RowId>) -> Result<()> {
+        let mut misses = Misses::default();
+        let rows: Vec<RowId> = self.members.keys().copied().collect();
+        for row in rows {
+            if chosen.contains(&row) || self.has_not_succeeded(row) {
+                misses.pass(self.edges_into(tx, row).map(drop))?;
+                misses.pass(self.join(tx, row))?;
+                misses.pass(tx.edges_from(row, None, usize::MAX))?;
+            }
+        }
+        misses.finish()
     }
 
     /// The chosen ones, what did not succeed below them, and what was cancelled because they were

@@ -7,6 +7,7 @@ use everloom_core::{
     Error, Execution, Flow, FlowId, FlowRow, MemberCount, NamespaceId, Result, RowId, Status,
 };
 
+use super::known::Found;
 use super::read::missing;
 use super::{Batch, is_placeholder};
 use crate::exchange::EDGES_ALONG;
@@ -111,35 +112,52 @@ impl Batch<'_> {
         after: Option<&str>,
         limit: usize,
     ) -> Vec<Execution> {
-        let page = (flow, after.map(str::to_owned));
-        let found = self.known.ties.members.get(&page);
-        let is_all = self.is_new_flow(flow) || found.is_some_and(super::known::Found::is_all);
+        let is_after = |node: &str| after.is_none_or(|after| node > after);
+        let found = self.found_members(flow, after, limit);
+        let is_all = self.is_new_flow(flow) || found.is_some_and(Found::is_all);
         let rows = found.map_or(&[][..], |found| &found.rows);
-        let is_known = is_all || found.is_some();
-        let node = |row: &RowId| Some(self.current(*row)?.member.as_ref()?.node.clone());
-        let mut nodes: BTreeMap<String, RowId> =
-            rows.iter().filter_map(|row| Some((node(row)?, *row))).collect();
-        let gone = rows.len() - nodes.len();
-        let last = rows
-            .last()
-            .and_then(|row| Some(self.known.executions.get(row)?.member.as_ref()?.node.clone()));
+        let last = rows.last().and_then(|row| self.known_node(*row));
+        let known = rows.iter().filter_map(|row| Some((self.known_node(*row)?, *row)));
+        let known = known.filter(|(node, row)| is_after(node) && self.current(*row).is_some());
+        let mut nodes: BTreeMap<&str, RowId> = known.collect();
         let written = self.round.ties.nodes.range((flow, after.unwrap_or_default().to_owned())..);
-        for ((_, name), row) in written.take_while(|((of, _), _)| *of == flow) {
-            let within = is_all || last.as_ref().is_some_and(|last| name <= last);
-            if within
-                && after.is_none_or(|after| name.as_str() > after)
-                && self.current(*row).is_some()
-            {
-                nodes.insert(name.clone(), *row);
+        for ((_, node), row) in written.take_while(|((of, _), _)| *of == flow) {
+            let within = is_all || last.is_some_and(|last| node.as_str() <= last);
+            if within && is_after(node) && self.current(*row).is_some() {
+                nodes.insert(node, *row);
             }
         }
-        let page_of: Vec<_> =
-            nodes.values().take(limit).filter_map(|row| self.current(*row)).cloned().collect();
-        if !is_known || (page_of.len() < limit && !is_all) {
-            let wanted = self.ask().members.entry(page).or_default();
-            *wanted = limit.saturating_add(gone).max(*wanted);
+        let nodes = nodes.into_values().take(limit);
+        let page: Vec<_> = nodes.filter_map(|row| self.current(row)).cloned().collect();
+        if page.len() < limit && !is_all {
+            // Whoever reads on and on gets more and more at a time.
+            let more = limit.saturating_add(self.number_listed(flow));
+            let wanted = self.ask().members.entry((flow, after.map(str::to_owned))).or_default();
+            *wanted = more.max(*wanted);
         }
-        page_of
+        page
+    }
+
+    /// The page that answers a question, or comes nearest to it.
+    fn found_members(&self, flow: FlowRow, after: Option<&str>, limit: usize) -> Option<&Found> {
+        let behind = |found: &Found| {
+            let nodes = found.rows.iter().filter_map(|row| self.known_node(*row));
+            nodes.filter(|node| after.is_none_or(|after| *node > after)).count()
+        };
+        let pages = (flow, None)..=(flow, after.map(str::to_owned));
+        let pages = self.known.ties.members.range(pages).map(|(_, found)| found);
+        pages.max_by_key(|found| (found.is_all(), behind(found).min(limit)))
+    }
+
+    /// How many members of a flow were listed.
+    fn number_listed(&self, flow: FlowRow) -> usize {
+        let pages = self.known.ties.members.range((flow, None)..);
+        let pages = pages.take_while(|((of, _), _)| *of == flow);
+        pages.map(|(_, found)| found.rows.len()).sum()
+    }
+
+    fn known_node(&self, row: RowId) -> Option<&str> {
+        Some(self.known.executions.get(&row)?.member.as_ref()?.node.as_str())
     }
 
     pub(super) fn number_members(&mut self, flow: FlowRow) -> Vec<MemberCount> {
@@ -180,7 +198,7 @@ impl Batch<'_> {
             || self.known.executions.get(&parent).is_some_and(|parent| !parent.spawned);
         let page = (parent, after);
         let found = self.known.ties.children.get(&page);
-        let is_all = is_childless || found.is_some_and(super::known::Found::is_all);
+        let is_all = is_childless || found.is_some_and(Found::is_all);
         let rows = found.map_or(&[][..], |found| &found.rows);
         let last = rows.last().copied();
         let is_open = |child: &&Execution| {

@@ -457,7 +457,11 @@ impl Batch<'_> {
         let first = wants.executions.is_empty();
         wants.executions.insert(key);
         if first {
-            self.wants.with_flows = self.caches.expects_members();
+            if self.caches.expects_members() {
+                self.wants.with_flows = true;
+                // The end of a member may let others go, and whoever waits for these is told.
+                let _ = self.routes(key.0);
+            }
             for lane in self.caches.likely_lanes(key.0) {
                 let _ = self.lane_by_id(lane);
             }

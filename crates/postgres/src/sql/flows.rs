@@ -36,7 +36,8 @@ macro_rules! select {
     };
 }
 
-/// Flows of some executions, in some rows, and by name.
+/// Flows of some executions, in some rows, and by name. The sum keeps the planner from looking
+/// through all flows of a namespace.
 macro_rules! find {
     ($lock:literal) => {
         select!(
@@ -52,7 +53,7 @@ macro_rules! find {
         UNION
         SELECT flows.id
         FROM unnest($4::bigint[], $5::uuid[]) AS wanted (namespace, uuid)
-        JOIN flows ON flows.uuid = wanted.uuid AND flows.namespace = wanted.namespace
+        JOIN flows ON flows.uuid = wanted.uuid AND flows.namespace + 0 = wanted.namespace
     ) AS wanted
     JOIN flows ON flows.id = wanted.id
     ORDER BY flows.id",
@@ -68,7 +69,7 @@ pub(crate) const LOCK_NOWAIT: &str = find!(" FOR UPDATE OF flows NOWAIT");
 pub(crate) const BY_UUID: &str = select!(
     "
     FROM flows
-    WHERE uuid = $1 AND namespace = $2"
+    WHERE uuid = $1 AND namespace + 0 = $2"
 );
 
 pub(crate) const BY_ROW: &str = select!(

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use super::{
-    batches, chores, events, executions, inbox, keys, lanes, meta, past_leases, payloads, workers,
+    batches, chores, edges, events, executions, flows, inbox, joins, keys, lanes, members, meta,
+    past_leases, payloads, workers,
 };
 use crate::link::Link;
 use crate::migrate;
@@ -46,6 +47,36 @@ fn hot_statements_use_their_indexes() {
         (executions::SAVE_TAGS, "executions_pkey"),
         (executions::REMOVE, "executions_pkey"),
         (executions::EXPIRED_LEASES, "\"due\""),
+        (executions::CLAIM_ROUTE, "edges_bound"),
+        (executions::CLAIM_ROUTE, "flows_pkey"),
+        (executions::CLAIM_ROUTES, "edges_bound"),
+        (executions::SAVE_MEMBER, "executions_pkey"),
+        (members::LOCK, "executions_by_uuid"),
+        (members::LOCK, "\"members\""),
+        (members::LOCK, "\"children\""),
+        (members::LOCK, "edges_pkey"),
+        (members::LOCK, "executions_pkey"),
+        (members::SHARE_BY_ROW_NOWAIT, "executions_pkey"),
+        (members::MEMBERS, "\"members\""),
+        (members::COUNT, "\"members\""),
+        (members::CHILDREN, "\"children\""),
+        (flows::LOCK, "flows_pkey"),
+        (flows::LOCK, "flows_by_uuid"),
+        (flows::LOCK, "executions_by_uuid"),
+        (flows::BY_UUID, "flows_by_uuid"),
+        (flows::LIST, "flows_of_namespace"),
+        (flows::GATES, "flows_pkey"),
+        (flows::SAVE, "flows_pkey"),
+        (edges::FROM, "edges_pkey"),
+        (edges::INTO, "edges_into"),
+        (edges::BY_UUID, "edges_by_uuid"),
+        (edges::REACH, "edges_pkey"),
+        (edges::DROP, "\"edges_"),
+        (edges::DROP_FROM, "edges_pkey"),
+        (edges::DROP_INTO, "edges_into"),
+        (joins::FIND, "joins_pkey"),
+        (joins::FIND, "edges_pkey"),
+        (joins::DROP, "joins_pkey"),
         (executions::LIST, "executions_pkey"),
         (executions::LIST_TAGGED, "tags_pkey"),
         (executions::LIST_OWNED, "\"owned\""),
@@ -77,6 +108,10 @@ fn hot_statements_use_their_indexes() {
         let plan = explain(&mut link, sql);
         assert!(plan.contains(index), "{sql}\n{plan}");
         assert!(!plan.contains("Seq Scan"), "{sql}\n{plan}");
+    }
+    // Pages are read from their indexes, in their order, and no further.
+    for sql in [members::MEMBERS, members::CHILDREN, edges::AFTER, flows::LIST] {
+        assert!(!explain(&mut link, sql).contains("Sort"), "{sql}");
     }
     // A claim reads no more of its route than it takes.
     assert!(!explain(&mut link, executions::CLAIM_ROUTE).contains("Sort"));
