@@ -21,7 +21,7 @@ use crate::submit::{Place, Refusals, check_routes, insert, may_enter};
 pub(super) struct Plan<'a> {
     nodes: &'a [NewNode],
     edges: &'a [NewEdge],
-    /// Members that are in the flow already, by name.
+    /// Members that are in the flow already, by name and in a fixed order.
     known: BTreeMap<String, Execution>,
 }
 
