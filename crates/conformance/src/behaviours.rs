@@ -597,6 +597,7 @@ macro_rules! behaviours {
                 the_end_of_a_parent_cancels_its_children
                 a_parent_may_end_while_it_waits
                 a_replayed_member_takes_its_children_along
+                a_replayed_parent_gets_back_what_its_end_had_cancelled
                 many_children_are_cancelled_bit_by_bit
                 a_cancelled_flow_stops_a_waiting_parent_and_its_children
                 a_started_parent_wakes_in_a_flow_whose_pending_work_is_cancelled

@@ -347,6 +347,27 @@ pub fn a_replayed_member_takes_its_children_along(lab: &mut Lab) {
     assert_eq!(lab.recount(graph.id).status, FlowStatus::Completed);
 }
 
+pub fn a_replayed_parent_gets_back_what_its_end_had_cancelled(lab: &mut Lab) {
+    let parent = lab.lease(work());
+    let made = lab.ok(spawn(&parent, [node("a"), node("b"), node("c")]));
+    lab.complete(made.nodes["a"]);
+    lab.ok(force_cancel(made.nodes["b"]));
+    lab.fail_lease(&parent);
+    lab.advance(secs(0));
+    assert_eq!(lab.status(made.nodes["c"]), Status::Cancelled);
+    lab.ok(replay(parent.id()));
+    let parent = lab.take(parent.id());
+    let again = lab.ok(spawn(&parent, [node("a"), node("b"), node("c")]));
+    assert_eq!(again, Spawned { repeated: true, ..made.clone() });
+    let statuses = ["a", "b", "c"].map(|name| lab.status(made.nodes[name]));
+    // Whoever cancelled one of them by hand meant it.
+    assert_eq!(statuses, [Status::Completed, Status::Cancelled, Status::Waiting]);
+    lab.ok(wait(&parent, &made, ["c"]));
+    lab.complete(made.nodes["c"]);
+    assert_eq!(lab.status(parent.id()), Status::Resumable);
+    assert_eq!(lab.recount(made.flow).run, 2);
+}
+
 pub fn many_children_are_cancelled_bit_by_bit(lab: &mut Lab) {
     let parent = lab.lease(work());
     let made = lab.ok(spawn(&parent, (0..1200).map(|n| node(&format!("n{n:04}")))));

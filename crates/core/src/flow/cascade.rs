@@ -133,6 +133,7 @@ impl Cascade {
     /// saves it. Says what the flow is then.
     pub(crate) fn finish(mut self, tx: &mut dyn Tx, cx: &Context) -> Result<FlowStatus> {
         self.run(tx, cx)?;
+        self.forget_what_nobody_awaits(tx)?;
         self.leave_rest(tx, cx)?;
         self.roll_up(tx, cx)?;
         tx.save_flow(&self.flow)?;
@@ -369,6 +370,26 @@ impl Cascade {
             return self.end(tx, cx, &mut source, lease_end, end, Cause::Cancel);
         }
         crate::finish::finish(tx, cx, &mut source, lease_end, end, Cause::Cancel)
+    }
+
+    /// Ends that are no trouble and that nobody waits for need no chore: of a wide fan there may be
+    /// thousands.
+    fn forget_what_nobody_awaits(&mut self, tx: &mut dyn Tx) -> Result<()> {
+        let mut left = VecDeque::with_capacity(self.todo.len());
+        for todo in std::mem::take(&mut self.todo) {
+            let fresh = todo.ended.as_ref().filter(|_| todo.chore.is_none());
+            let alone = match (&todo.work, fresh) {
+                (FlowWork::PassOn { execution, after: None, .. }, Some(ended)) => {
+                    !ended.is_trouble && tx.edges_from(*execution, None, 1)?.is_empty()
+                }
+                _ => false,
+            };
+            if !alone {
+                left.push_back(todo);
+            }
+        }
+        self.todo = left;
+        Ok(())
     }
 
     fn leave_rest(&mut self, tx: &mut dyn Tx, cx: &Context) -> Result<()> {

@@ -9,8 +9,10 @@ use super::cascade::{Cascade, is_trouble};
 use super::chores::FlowWork;
 use super::create::{NewFlow, submitted};
 use super::graph::{NewNode, check_need};
-use super::plant::{Plan, adopt};
+use super::plan::Plan;
+use super::plant::adopt;
 use super::read::bind_one;
+use super::replay::replay;
 use super::{Bound, expect_open, expect_settled, flow_event};
 use crate::cancel::{acknowledge, acknowledged};
 use crate::chore::{ChoreKind, Slice};
@@ -20,8 +22,8 @@ use crate::finish::requeue;
 use crate::lease::{Fenced, fence};
 use crate::model::{
     Beginning, Blocked, Cause, Check, Code, Edge, End, EndReason, Error, Execution, ExecutionId,
-    FlowId, Join, LeaseEnd, LeaseToken, Need, OnParentEnd, Otherwise, Outcome, Ready, Rest, Result,
-    RowId, State, Verdict, When, default_name, derived,
+    FlowId, FlowRow, Join, LeaseEnd, LeaseToken, Need, OnParentEnd, Otherwise, Outcome, Ready,
+    Rest, Result, RowId, State, Verdict, When, default_name, derived,
 };
 use crate::store::{Read, Tx};
 
@@ -85,8 +87,9 @@ impl Command for Spawn {
         };
         let id_of = |node: &NewNode| self.child_id(parent.id, node);
         let nodes = self.nodes.iter().map(|node| (node.name.clone(), id_of(node))).collect();
-        if self.is_done(tx, &parent, &id_of)? {
+        if let Some(children) = self.made(tx, &parent, &id_of)? {
             check.finish()?;
+            revive(tx, cx, &children)?;
             return Ok(Spawned { flow: id, repeated: true, nodes });
         }
         let namespace = tx.namespace_by_id(parent.namespace)?;
@@ -126,16 +129,42 @@ impl Spawn {
         node.execution.id.unwrap_or_else(derived)
     }
 
-    fn is_done(
+    /// What an earlier call under the same step has made.
+    fn made(
         &self,
         read: &mut dyn Read,
         parent: &Execution,
         id_of: &dyn Fn(&NewNode) -> ExecutionId,
-    ) -> Result<bool> {
-        let Some(first) = self.nodes.first().filter(|_| parent.spawned) else { return Ok(false) };
-        let child = read.find(parent.namespace, &[id_of(first)])?.pop().flatten();
-        Ok(child.is_some_and(|child| child.parent == Some(parent.row)))
+    ) -> Result<Option<Vec<Execution>>> {
+        if !parent.spawned {
+            return Ok(None);
+        }
+        let ids: Vec<_> = self.nodes.iter().map(id_of).collect();
+        let found = read.find(parent.namespace, &ids)?.into_iter().flatten();
+        let own: Vec<_> = found.filter(|child| child.parent == Some(parent.row)).collect();
+        Ok((!own.is_empty()).then_some(own))
     }
+}
+
+/// Runs children again that were cancelled only because the one that made them had ended: it runs
+/// again, and counts on them.
+fn revive(tx: &mut dyn Tx, cx: &Context, children: &[Execution]) -> Result<()> {
+    let mut flows = BTreeMap::<FlowRow, Vec<String>>::new();
+    for child in children {
+        let end = child.state.end();
+        if let Some(member) = &child.member
+            && end.is_some_and(|end| end.reason == EndReason::ParentEnded)
+        {
+            flows.entry(member.flow).or_default().push(member.node.clone());
+        }
+    }
+    for (row, nodes) in flows {
+        let flow = tx.flow_by_row(row)?;
+        if flow.closing().is_none() {
+            replay(tx, cx, flow, &nodes)?;
+        }
+    }
+    Ok(())
 }
 
 /// Waits for executions that this one has made, holding no lease meanwhile: when enough of them

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use super::cascade::Cascade;
 use super::flow_event;
 use super::graph::NewNode;
-use super::plant::Plan;
+use super::plan::Plan;
 use crate::chore::ChoreKind;
 use crate::command::{Command, Context};
 use crate::event::EventKind;

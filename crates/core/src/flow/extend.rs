@@ -8,7 +8,7 @@ use serde_json::json;
 use super::cascade::Cascade;
 use super::create::{expect_revision, node_id};
 use super::graph::{NewEdge, NewNode};
-use super::plant::Plan;
+use super::plan::Plan;
 use super::{flow_event, load_open};
 use crate::command::{Command, Context};
 use crate::event::EventKind;

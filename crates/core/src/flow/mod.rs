@@ -18,6 +18,7 @@ pub(crate) mod gate;
 mod graph;
 mod hold;
 mod list;
+mod plan;
 mod plant;
 mod read;
 mod replay;

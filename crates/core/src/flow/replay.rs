@@ -72,7 +72,13 @@ pub(crate) fn replay_member(
     }
 }
 
-fn replay(tx: &mut dyn Tx, cx: &Context, flow: Flow, nodes: &[String]) -> Result<FlowReplayed> {
+/// Replays nodes of a flow by name, or all that failed.
+pub(super) fn replay(
+    tx: &mut dyn Tx,
+    cx: &Context,
+    flow: Flow,
+    nodes: &[String],
+) -> Result<FlowReplayed> {
     if flow.closing().is_some() {
         return Err(Error::new(
             Code::WrongState,
