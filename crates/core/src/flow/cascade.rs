@@ -376,11 +376,13 @@ impl Cascade {
     /// thousands.
     fn forget_what_nobody_awaits(&mut self, tx: &mut dyn Tx) -> Result<()> {
         let mut left = VecDeque::with_capacity(self.todo.len());
+        let mut misses = Misses::default();
         for todo in std::mem::take(&mut self.todo) {
             let fresh = todo.ended.as_ref().filter(|_| todo.chore.is_none());
             let alone = match (&todo.work, fresh) {
                 (FlowWork::PassOn { execution, after: None, .. }, Some(ended)) => {
-                    !ended.is_trouble && tx.edges_from(*execution, None, 1)?.is_empty()
+                    let edges = misses.pass(tx.edges_from(*execution, None, 1))?;
+                    !ended.is_trouble && edges.is_some_and(|edges| edges.is_empty())
                 }
                 _ => false,
             };
@@ -389,7 +391,7 @@ impl Cascade {
             }
         }
         self.todo = left;
-        Ok(())
+        misses.finish()
     }
 
     fn leave_rest(&mut self, tx: &mut dyn Tx, cx: &Context) -> Result<()> {
