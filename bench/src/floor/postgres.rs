@@ -177,6 +177,7 @@ const COMPLETE: &str = "
         INSERT INTO batches (size, at, source, base)
         SELECT count(*), $6, 0, nextval('bases')
         FROM held
+        HAVING count(*) > 0
         RETURNING id
     )
     INSERT INTO events (

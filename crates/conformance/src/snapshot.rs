@@ -22,6 +22,7 @@ struct Inside {
     counts: Counts,
     lanes: Vec<LaneView>,
     workers: Vec<WorkerView>,
+    flows: Vec<(FlowView, Vec<NodeView>)>,
 }
 
 impl Lab {
@@ -33,6 +34,18 @@ impl Lab {
         let events = self.events(EventFilter::default());
         let (requests, refused) = (self.see(CountRequests {}), self.refused_requests());
         Snapshot { namespaces, places, events, requests, refused }
+    }
+
+    fn flows(&mut self, namespace: &str) -> Vec<(FlowView, Vec<NodeView>)> {
+        let all = ListFlows { namespace: namespace.to_owned(), ..ListFlows::default() };
+        let flows = self.see(ListFlows { limit: Limits::PAGE, ..all }).flows;
+        let mut seen = Vec::with_capacity(flows.len());
+        for flow in flows {
+            let query = ListNodes { namespace: namespace.to_owned(), ..ListNodes::new(flow.id) };
+            let nodes = self.see(query).nodes;
+            seen.push((flow, nodes));
+        }
+        seen
     }
 
     fn inside(&mut self, namespace: &str) -> Inside {
@@ -58,7 +71,9 @@ impl Lab {
                 self.see(query).attempts
             })
             .collect();
+        let flows = self.flows(namespace);
         Inside {
+            flows,
             results,
             attempts,
             counts: self.see(CountExecutions { namespace: name(), lane: None }),

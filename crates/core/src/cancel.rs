@@ -83,13 +83,7 @@ impl Command for Cancel {
     type Output = CancelOutcome;
 
     fn apply(&self, tx: &mut dyn Tx, cx: &Context) -> Result<CancelOutcome> {
-        let mut check = Check::default();
-        check.name("by", &self.by);
-        if let Some(reason) = &self.reason {
-            check.text("reason", reason);
-        }
-        check.duration("grace_ms", self.grace, Duration::ZERO, Limits::DURATION_MAX);
-        check.finish()?;
+        check_request(&self.by, self.reason.as_deref(), self.grace)?;
         let mut execution = load(tx, &self.namespace, self.execution)?;
         let request = CancelRequest {
             reason: self.reason.clone(),
@@ -124,6 +118,17 @@ impl Command for Cancel {
             }
         }
     }
+}
+
+/// Checks who asks for a cancel, why, and with how much patience.
+pub(crate) fn check_request(by: &str, reason: Option<&str>, grace: Duration) -> Result<()> {
+    let mut check = Check::default();
+    check.name("by", by);
+    if let Some(reason) = reason {
+        check.text("reason", reason);
+    }
+    check.duration("grace_ms", grace, Duration::ZERO, Limits::DURATION_MAX);
+    check.finish()
 }
 
 /// The refusal of calls that need an execution that is not over.

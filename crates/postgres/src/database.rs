@@ -128,7 +128,24 @@ impl Database {
         load::leave_each_once(&mut loaded);
         self.open.xid = self.open.xid.take().or(xid);
         self.open.exclusive.extend(exclusive);
+        self.note_locked_work(wants, &loaded)?;
         Ok(loaded)
+    }
+
+    /// What others have locked may be free again without a commit that would tell of it: whoever
+    /// was looking for work looks again soon.
+    fn note_locked_work(&mut self, wants: &Wants, loaded: &Loaded) -> error::Result<()> {
+        let mut round = Round::new();
+        load::ask_for_locked(&mut round, &wants.claims, loaded);
+        if round.steps().is_empty() {
+            return Ok(());
+        }
+        let mut locked = false;
+        round.run(&mut self.link, &mut locked)?;
+        if locked {
+            self.watch.look_again_soon();
+        }
+        Ok(())
     }
 
     /// Remembers which lanes have a maximum; refuses to go on with one that was not locked.

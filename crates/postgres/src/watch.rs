@@ -29,6 +29,12 @@ const BREATH: Duration = Duration::from_millis(200);
 /// others. The first after a pause comes at once.
 const PACE: Duration = Duration::from_millis(10);
 
+/// How long to wait before looking for work again that others have locked: longer while they keep
+/// it, and the shorter time again after a while without.
+const SOON: Duration = Duration::from_millis(20);
+const LATER: Duration = Duration::from_secs(1);
+const FORGIVE: Duration = Duration::from_secs(3);
+
 /// The watching thread, as the stores of a process see it. It ends with the last of them.
 pub(crate) struct Watch {
     shared: Arc<Shared>,
@@ -42,6 +48,7 @@ struct Shared {
     /// Names this process among those that write events.
     source: i64,
     wake: Notify,
+    again: Notify,
     changed: AtomicBool,
     ended: AtomicBool,
     listeners: Mutex<Vec<Listener>>,
@@ -64,6 +71,7 @@ impl Watch {
         let shared = Arc::new(Shared {
             source,
             wake: Notify::new(),
+            again: Notify::new(),
             changed: AtomicBool::new(false),
             ended: AtomicBool::new(false),
             listeners: Mutex::default(),
@@ -88,6 +96,11 @@ impl Watch {
     /// There are events to number.
     pub(crate) fn wake(&self) {
         self.shared.wake.notify_one();
+    }
+
+    /// There is work that others have locked.
+    pub(crate) fn look_again_soon(&self) {
+        self.shared.again.notify_one();
     }
 
     /// Calls this whenever someone has numbered events or something may have been missed.
@@ -137,6 +150,7 @@ async fn listen(target: &Target, shared: &Arc<Shared>) -> Result<()> {
     let numberer = Numberer::prepare(&client, target).await.map_err(sent)?;
     let mut asked = true;
     let mut next_pass = Instant::now();
+    let mut again = Again::default();
     loop {
         let ended = shared.ended.load(Ordering::Acquire);
         if asked && (ended || Instant::now() >= next_pass) {
@@ -151,6 +165,8 @@ async fn listen(target: &Target, shared: &Arc<Shared>) -> Result<()> {
         tokio::select! {
             () = shared.wake.notified() => asked = true,
             () = sleep_until(look) => asked = true,
+            () = shared.again.notified() => again.plan(),
+            () = again.due() => shared.tell(News::Elsewhere),
             message = messages.recv() => match message {
                 Some(AsyncMessage::Notification(told)) => {
                     asked |= hear(shared, Message::parse(told.payload()));
@@ -169,4 +185,39 @@ fn hear(shared: &Shared, message: Message) -> bool {
         _ => News::Elsewhere,
     });
     message == Message::Other
+}
+
+/// When to look for work again that others have locked.
+struct Again {
+    at: Option<Instant>,
+    last: Instant,
+    patience: Duration,
+}
+
+impl Default for Again {
+    fn default() -> Self {
+        Self { at: None, last: Instant::now(), patience: SOON }
+    }
+}
+
+impl Again {
+    fn plan(&mut self) {
+        if self.last.elapsed() > FORGIVE {
+            self.patience = SOON;
+        }
+        if self.at.is_none() {
+            self.last = Instant::now() + self.patience;
+            self.at = Some(self.last);
+            self.patience = (self.patience * 2).min(LATER);
+        }
+    }
+
+    /// Completes at the moment that was planned, once.
+    async fn due(&mut self) {
+        match self.at {
+            Some(at) => sleep_until(at).await,
+            None => std::future::pending().await,
+        }
+        self.at = None;
+    }
 }

@@ -189,6 +189,22 @@ fn another_process_is_told_of_a_commit() {
     assert!(there.changed_elsewhere().expect("it is known"));
 }
 
+#[test]
+fn who_found_only_locked_work_is_told_to_look_again() {
+    let schema = Schema::new("again");
+    let mut store = schema.open();
+    run(&mut store, submit(1)).expect("it is submitted");
+    let (sender, told) = mpsc::channel();
+    store.listen(Arc::new(move |news| sender.send(news).unwrap_or_default())).expect("it listens");
+    let stranger = Admin::new();
+    stranger.run(&format!("BEGIN; SELECT FROM {}.executions FOR UPDATE", schema.name));
+    assert!(run(&mut store, up_to(1)).expect("a claim").leases.is_empty());
+    stranger.run("ROLLBACK");
+    let patience = std::time::Duration::from_secs(20);
+    while told.recv_timeout(patience).expect("news") != News::Elsewhere {}
+    assert_eq!(run(&mut store, up_to(1)).expect("a claim").leases.len(), 1);
+}
+
 fn wait_for_events(store: &mut dyn Store, count: usize) {
     while ask(store, &ReadEvents::default()).expect("events").events.len() < count {
         std::thread::yield_now();

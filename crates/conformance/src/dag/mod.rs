@@ -150,20 +150,20 @@ impl<'a> Case<'a> {
         }
         chosen.sort_unstable();
         chosen.dedup();
-        let mut completes = Vec::new();
+        let mut ends = Vec::new();
         for node in chosen {
             let Some(lease) = self.leases[node].clone() else { panic!("{node} has no lease") };
             let fails = self.random.percent(35);
             self.deeds.push(format!("{} {}", if fails { "fail" } else { "complete" }, name(node)));
-            completes.push((node, lease, fails));
+            ends.push((node, lease, fails));
         }
-        self.end_together(completes);
+        self.end_together(&ends);
     }
 
-    fn end_together(&mut self, ends: Vec<(usize, Leased, bool)>) {
+    fn end_together(&mut self, ends: &[(usize, Leased, bool)]) {
         let mut failed = Vec::new();
         let mut completed = Vec::new();
-        for (node, lease, fails) in &ends {
+        for (node, lease, fails) in ends {
             match fails {
                 true => {
                     let call = fail(lease, Failure::permanent("broken"));

@@ -147,9 +147,8 @@ pub fn children_that_are_over_need_no_waiting(lab: &mut Lab) {
     let made = lab.ok(spawn(&parent, [node("a"), node("b")]));
     lab.complete_with(made.nodes["a"], "1");
     lab.fail(made.nodes["b"]);
-    let WaitChildrenOutcome::Ready { satisfied, children } =
-        lab.ok(wait(&parent, &made, ["a", "b"]))
-    else {
+    let call = WaitChildren { rest: Rest::Cancel, ..wait(&parent, &made, ["a", "b"]) };
+    let WaitChildrenOutcome::Ready { satisfied, children } = lab.ok(call) else {
         panic!("there is nothing to wait for")
     };
     assert!(satisfied);

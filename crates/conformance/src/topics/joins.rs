@@ -1,6 +1,7 @@
 //! What nodes wait for, and what follows when it is decided.
 
 use everloom_core::*;
+use serde_json::json;
 
 use crate::Lab;
 use crate::fixtures::*;
@@ -283,8 +284,8 @@ pub fn a_handled_failure_does_not_cancel_the_rest(lab: &mut Lab) {
 }
 
 pub fn every_way_to_end_reaches_those_who_wait(lab: &mut Lab) {
-    use serde_json::json;
-    let cases: [(&str, Status, fn(&mut Lab, ExecutionId)); 9] = [
+    type Act = fn(&mut Lab, ExecutionId);
+    let cases: [(&str, Status, Act); 9] = [
         ("complete", Status::Completed, |lab, id| lab.complete(id)),
         ("fail", Status::Failed, |lab, id| lab.fail(id)),
         ("cancel", Status::Cancelled, |lab, id| lab.run(Cancel::new(id))),

@@ -5,6 +5,7 @@ use serde_json::json;
 
 use super::{CAPABILITIES, KINDS, LANES, POPULATION, WORKERS, Walk};
 use crate::fixtures::*;
+use crate::flow_lab::*;
 
 const OPEN: [Status; 5] =
     [Status::Waiting, Status::Resumable, Status::Delayed, Status::Granted, Status::Active];
@@ -22,13 +23,15 @@ impl Walk<'_> {
             return self.submit();
         }
         match self.random.below(100) {
-            0..=4 => self.submit(),
+            0..=3 => self.submit(),
+            4 => self.submit_flow(),
             5..=19 => self.claim(),
             20..=29 => self.claim_by_id(),
             30..=36 => self.redeem(),
             37..=64 => self.call_as_worker(),
             65..=83 => self.operate(),
-            84..=86 => self.change_lane(),
+            84 => self.change_flow(),
+            85..=86 => self.change_lane(),
             87..=89 => self.change_worker(),
             _ => self.let_time_pass(),
         }
@@ -90,6 +93,49 @@ impl Walk<'_> {
         }));
         new.policy.attempt_timeout = random.percent(30).then(|| secs(1 + random.below(40)));
         self.apply(submit([new]));
+    }
+
+    /// Two to four nodes, each of which may wait for some of those before it.
+    fn submit_flow(&mut self) {
+        let random = &mut self.random;
+        let mut nodes = Vec::new();
+        for place in 0..2 + random.index(3) {
+            let name = |place: usize| format!("n{place}");
+            let new = NewExecution::new(random.one_of(&KINDS)).lane(random.one_of(&LANES));
+            let mut node = NewNode::new(name(place), new);
+            if place > 0 && random.percent(80) {
+                let of: Vec<_> = (0..place).filter(|_| random.percent(70)).map(name).collect();
+                let after = if random.percent(50) { After::all(of) } else { After::any(of) };
+                node.after = Some(after).filter(|after| !after.of.is_empty());
+            }
+            nodes.push(node);
+        }
+        let mut new = flow(nodes);
+        new.hold = random.percent(10);
+        new.deadline = random.percent(20).then(|| secs(1 + random.below(60)));
+        if random.percent(30) {
+            new = new.cancel_rest_on_failure();
+        }
+        if let Some(submitted) = self.apply(submit_flow(new)) {
+            self.flows.push(submitted.id);
+        }
+    }
+
+    fn change_flow(&mut self) {
+        let Some(id) = (!self.flows.is_empty()).then(|| self.random.one_of(&self.flows)) else {
+            return self.submit_flow();
+        };
+        use CancelScope::{All, Pending, RunningFinish};
+        match self.random.below(6) {
+            0 => drop(self.apply(hold_flow(id))),
+            1 => drop(self.apply(unhold_flow(id))),
+            2 => {
+                let scope = self.random.one_of(&[All, Pending, RunningFinish]);
+                self.apply(cancel_flow(id, scope));
+            }
+            3..=4 => drop(self.apply(replay_flow(id, []))),
+            _ => drop(self.apply(delete_flow(id))),
+        }
     }
 
     fn claim(&mut self) {

@@ -4,6 +4,7 @@ use everloom_core::*;
 
 use super::{LANES, Walk};
 use crate::fixtures::*;
+use crate::flow_lab::*;
 
 /// What there is, as a reader sees it.
 pub(super) type Seen = BTreeMap<ExecutionId, ExecutionView>;
@@ -43,6 +44,7 @@ impl Walk<'_> {
                 self.check_attempts(view);
             }
         }
+        self.check_flows();
         self.check_counts(&now);
         self.check_slots(&now);
         self.seen = now;
@@ -126,6 +128,29 @@ impl Walk<'_> {
         assert_eq!(last.map_or(0, |last| last.attempt), view.attempt);
     }
 
+    /// The counters of every flow are those of its members.
+    fn check_flows(&mut self) {
+        for id in self.flows.clone() {
+            match self.lab.ask(get_flow(id)) {
+                Ok(view) => {
+                    let of = |status: Status| -> u64 {
+                        let same = view.members.iter().filter(|one| one.status == status);
+                        same.map(|one| one.count).sum()
+                    };
+                    let counts = view.counts;
+                    assert_eq!(counts.nodes, view.members.iter().map(|one| one.count).sum::<u64>());
+                    assert_eq!(counts.completed, of(Status::Completed));
+                    assert_eq!(counts.failed, of(Status::Failed));
+                    assert_eq!(counts.cancelled, of(Status::Cancelled));
+                    assert_eq!(counts.expired, of(Status::Expired));
+                    assert_eq!(counts.skipped, of(Status::Skipped));
+                    assert_eq!(view.status.is_terminal(), counts.open() == 0);
+                }
+                Err(_) => self.flows.retain(|flow| *flow != id),
+            }
+        }
+    }
+
     fn check_counts(&mut self, now: &Seen) {
         let counts = self.lab.counts();
         assert_eq!(counts.total(), now.len() as u64);
@@ -159,7 +184,9 @@ fn check_shape(view: &ExecutionView) {
     assert_eq!(view.end.is_some(), status.is_terminal());
     assert!(view.cancel.is_none() || status == Status::Active);
     assert!(!view.held || !(owned(status) || status.is_terminal()));
-    let timed = owned(status) || status == Status::Delayed || status.is_terminal();
+    // A member is removed with its flow.
+    let goes = status.is_terminal() && view.flow.is_none();
+    let timed = owned(status) || status == Status::Delayed || goes;
     assert!(view.due_at.is_some() || !timed, "{} has nothing to wait for", view.id);
     assert_eq!(view.axes.public_state, status);
 }
@@ -169,7 +196,9 @@ fn cause(event: &Event, from: Status) -> Option<Cause> {
     let reason = || event.data.as_ref().and_then(|data| data.get("reason")?.as_str());
     Some(match event.kind {
         EventKind::Submitted => Cause::Submit,
+        EventKind::BecameReady if from == Status::WaitingChildren => Cause::Join,
         EventKind::BecameReady => Cause::Due,
+        EventKind::Skipped => Cause::Join,
         EventKind::Delayed => Cause::Delay,
         EventKind::Retrying => Cause::Fail,
         EventKind::Completed => Cause::Complete,

@@ -10,6 +10,7 @@ use everloom_core::*;
 
 use crate::Lab;
 use crate::fixtures::*;
+use crate::flow_lab::*;
 use check::Seen;
 use random::Random;
 
@@ -33,6 +34,7 @@ pub(crate) struct Walk<'a> {
     stale: Option<ExecutionId>,
     leases: Vec<Leased>,
     grants: Vec<Granted>,
+    flows: Vec<FlowId>,
     seen: Seen,
     cursor: From,
     terminal_events: BTreeMap<ExecutionId, u32>,
@@ -63,6 +65,7 @@ impl<'a> Walk<'a> {
             stale: None,
             leases: vec![],
             grants: vec![],
+            flows: vec![],
             seen: Seen::new(),
             cursor: From::After(now.next),
             terminal_events: BTreeMap::new(),
@@ -108,7 +111,13 @@ impl<'a> Walk<'a> {
         };
         let left = self.lab.list(ListExecutions::default());
         assert!(!left.iter().any(timed), "something sticks");
-        for view in left.iter().filter(|view| !view.status.is_terminal()) {
+        for id in std::mem::take(&mut self.flows) {
+            if self.lab.ask(get_flow(id)).is_ok_and(|flow| !flow.status.is_terminal()) {
+                self.lab.ok(CancelFlow::new(id));
+                self.lab.recount(id);
+            }
+        }
+        for view in left.iter().filter(|view| !view.status.is_terminal() && view.flow.is_none()) {
             self.lab.ok(Cancel::new(view.id));
         }
         assert_eq!(self.lab.counts().open(), 0);

@@ -8,12 +8,12 @@ use serde_json::json;
 use super::cascade::{Cascade, STEPS};
 use super::chores::FlowWork;
 use super::{already_terminal, flow_event, load};
-use crate::cancel::operator;
+use crate::cancel::{check_request, operator};
 use crate::command::{Command, Context};
 use crate::event::{EventKind, log};
 use crate::misses::Misses;
 use crate::model::{
-    CancelRequest, CancelScope, Cause, Check, Closing, ClosingCause, End, EndReason, Execution,
+    CancelRequest, CancelScope, Cause, Closing, ClosingCause, End, EndReason, Execution,
     ExecutionId, Extent, Flow, FlowId, FlowState, FlowStatus, LeaseEnd, Limits, Outcome, Result,
     State, Status, Timestamp, default_name, duration_ms,
 };
@@ -85,13 +85,7 @@ impl Command for CancelFlow {
     type Output = FlowCancelled;
 
     fn apply(&self, tx: &mut dyn Tx, cx: &Context) -> Result<FlowCancelled> {
-        let mut check = Check::default();
-        check.name("by", &self.by);
-        if let Some(reason) = &self.reason {
-            check.text("reason", reason);
-        }
-        check.duration("grace_ms", self.grace, Duration::ZERO, Limits::DURATION_MAX);
-        check.finish()?;
+        check_request(&self.by, self.reason.as_deref(), self.grace)?;
         let flow = load(tx, &self.namespace, self.flow)?;
         match &flow.state {
             FlowState::Open => {}

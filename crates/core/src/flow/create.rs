@@ -281,7 +281,7 @@ impl NewFlow {
         let Some(namespace) = namespace else { return Ok(None) };
         if let Some(name) = &self.key {
             let key = read.keys(namespace.id, &[name])?.pop().flatten();
-            if let Some(held) = held_by(read, cx, namespace.id, key)? {
+            if let Some(held) = held_by(read, cx, namespace.id, key.as_ref())? {
                 return match (held.of, held.fingerprint == self.fingerprint()) {
                     (KeyOf::Flow(id), true) => {
                         Ok(Some(Earlier { id, flow: read.flow(namespace.id, id)? }))
@@ -337,7 +337,7 @@ impl Command for SubmitFlow {
         });
         let known = tx.namespace(&self.namespace)?;
         if let Some(earlier) = new.earlier(tx, cx, known.as_deref())? {
-            return Ok(self.repeat(earlier));
+            return Ok(self.repeat(&earlier));
         }
         check.that(new.deadline_at.is_none_or(|at| at > cx.now), "deadline_at", || {
             "is in the past; leave it out or set a later one".into()
@@ -357,7 +357,7 @@ impl Command for SubmitFlow {
 }
 
 impl SubmitFlow {
-    fn repeat(&self, earlier: Earlier) -> FlowSubmitted {
+    fn repeat(&self, earlier: &Earlier) -> FlowSubmitted {
         let nodes = self.flow.nodes.iter();
         FlowSubmitted {
             id: earlier.id,

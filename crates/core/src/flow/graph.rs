@@ -1,6 +1,6 @@
 //! A graph as it is submitted, and everything that can be wrong with one.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::{Deserialize, Serialize};
 
@@ -252,7 +252,7 @@ pub(super) fn check_nodes(check: &mut Check, nodes: &[NewNode], exists: &dyn Fn(
 }
 
 fn check_after(check: &mut Check, node: &str, after: &After, known: &dyn Fn(&str) -> bool) {
-    let mut sources = HashMap::<&str, usize>::new();
+    let mut sources = BTreeMap::<&str, usize>::new();
     let mut bound = BTreeSet::new();
     for upstream in &after.of {
         let name = upstream.node.as_str();

@@ -4,12 +4,15 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::cascade::{Cascade, is_trouble};
-use super::graph::{NewEdge, NewNode, Upstream, check_nodes, default_rest, find_cycle, tell_cycle};
+use super::graph::{
+    After, NewEdge, NewNode, Upstream, check_nodes, default_rest, find_cycle, tell_cycle,
+};
 use crate::command::Context;
 use crate::event::{EventKind, log};
 use crate::model::{
     Blocked, Cause, Check, Code, DelayCause, Edge, EdgeId, Error, Execution, ExecutionId, Flow,
-    Join, Limits, Member, Namespace, Need, Otherwise, Ready, Result, RowId, State, Verdict, When,
+    FlowRow, Join, Limits, Member, Namespace, Need, Otherwise, Ready, Result, RowId, State,
+    Verdict, When,
 };
 use crate::store::{Read, Tx};
 use crate::submit::{Place, Refusals, check_routes, insert, may_enter};
@@ -18,8 +21,8 @@ use crate::submit::{Place, Refusals, check_routes, insert, may_enter};
 pub(super) struct Plan<'a> {
     nodes: &'a [NewNode],
     edges: &'a [NewEdge],
-    /// Members that are in the flow already, by name.
-    known: HashMap<String, Execution>,
+    /// Members that are in the flow already, by name and in a fixed order.
+    known: BTreeMap<String, Execution>,
 }
 
 impl<'a> Plan<'a> {
@@ -35,7 +38,7 @@ impl<'a> Plan<'a> {
     ) -> Result<Self> {
         let known = match flow {
             Some(flow) => find_members(read, flow, nodes, edges)?,
-            None => HashMap::new(),
+            None => BTreeMap::new(),
         };
         check_nodes(&mut check, nodes, &|name| known.contains_key(name));
         let bytes = nodes.iter().map(|node| node.execution.input.bytes.len()).sum();
@@ -247,6 +250,8 @@ impl<'a> Plan<'a> {
     ) -> Result<Planted> {
         let mut rows: HashMap<&str, RowId> =
             self.known.iter().map(|(name, known)| (name.as_str(), known.row)).collect();
+        let ended = self.known.values().filter(|known| known.status().is_terminal());
+        let ended: HashMap<RowId, &Execution> = ended.map(|known| (known.row, known)).collect();
         let mut planted = Planted { ids: BTreeMap::new() };
         for node in self.nodes {
             let flow = &cascade.flow;
@@ -266,33 +271,9 @@ impl<'a> Plan<'a> {
         cascade.flow.counts.nodes += self.nodes.len() as u64;
         for node in self.nodes {
             if let Some(after) = &node.after {
-                let mut edges = Vec::with_capacity(after.of.len());
-                let mut ordinals = HashMap::<&str, u32>::new();
-                for upstream in &after.of {
-                    let ordinal = ordinals.entry(&upstream.node).or_default();
-                    edges.push(Edge {
-                        source: rows[upstream.node.as_str()],
-                        target: rows[node.name.as_str()],
-                        ordinal: *ordinal,
-                        flow: cascade.flow.row,
-                        when: upstream.when,
-                        bind: upstream.bind.clone(),
-                        id: None,
-                        applied: true,
-                    });
-                    *ordinal += 1;
-                }
-                let join = Join {
-                    target: rows[node.name.as_str()],
-                    need: after.need,
-                    rest: after.rest(),
-                    otherwise: Otherwise::Skip,
-                    sources: 0,
-                    met: 0,
-                    unmet: 0,
-                    verdict: None,
-                };
-                self.tie(tx, cx, cascade, join, edges)?;
+                let target = rows[node.name.as_str()];
+                let edges = edges_into(target, after, &rows, cascade.flow.row);
+                tie(tx, cx, cascade, new_join(target, after), &edges, &ended)?;
             }
         }
         for edge in self.edges {
@@ -307,38 +288,73 @@ impl<'a> Plan<'a> {
         }
         Ok(planted)
     }
+}
 
-    /// Ties a new node to its sources, of which some may be over.
-    fn tie(
-        &self,
-        tx: &mut dyn Tx,
-        cx: &Context,
-        cascade: &mut Cascade,
-        mut join: Join,
-        mut edges: Vec<Edge>,
-    ) -> Result<()> {
-        edges.sort_by_key(|edge| (edge.source, edge.ordinal));
-        let ended: HashMap<RowId, &Execution> = (self.known.values())
-            .filter(|execution| execution.status().is_terminal())
-            .map(|execution| (execution.row, execution))
-            .collect();
-        let mut because = None;
-        for group in edges.chunk_by(|one, other| one.source == other.source) {
-            join.sources += 1;
-            if let Some(source) = ended.get(&group[0].source)
-                && let Some(end) = source.state.end()
-            {
-                adopt(tx, cascade, source, group)?;
-                join.count(group, end.outcome);
-                because.get_or_insert_with(|| because_of(source));
-            }
-            for edge in group {
-                tx.add_edge(edge)?;
-            }
-        }
-        cascade.flow.counts.edges += edges.len() as u64;
-        cascade.judge(tx, cx, join, || because.unwrap_or_default())
+/// The edges into a new node, by source.
+fn edges_into(
+    target: RowId,
+    after: &After,
+    rows: &HashMap<&str, RowId>,
+    flow: FlowRow,
+) -> Vec<Edge> {
+    let mut ordinals = HashMap::<&str, u32>::new();
+    let mut edges = Vec::with_capacity(after.of.len());
+    for upstream in &after.of {
+        let ordinal = ordinals.entry(&upstream.node).or_default();
+        edges.push(Edge {
+            source: rows[upstream.node.as_str()],
+            target,
+            ordinal: *ordinal,
+            flow,
+            when: upstream.when,
+            bind: upstream.bind.clone(),
+            id: None,
+            applied: true,
+        });
+        *ordinal += 1;
     }
+    edges.sort_by_key(|edge| (edge.source, edge.ordinal));
+    edges
+}
+
+fn new_join(target: RowId, after: &After) -> Join {
+    Join {
+        target,
+        need: after.need,
+        rest: after.rest(),
+        otherwise: Otherwise::Skip,
+        sources: 0,
+        met: 0,
+        unmet: 0,
+        verdict: None,
+    }
+}
+
+/// Ties a new node to its sources, of which some may be over.
+fn tie(
+    tx: &mut dyn Tx,
+    cx: &Context,
+    cascade: &mut Cascade,
+    mut join: Join,
+    edges: &[Edge],
+    ended: &HashMap<RowId, &Execution>,
+) -> Result<()> {
+    let mut because = None;
+    for group in edges.chunk_by(|one, other| one.source == other.source) {
+        join.sources += 1;
+        if let Some(source) = ended.get(&group[0].source)
+            && let Some(end) = source.state.end()
+        {
+            adopt(tx, cascade, source, group)?;
+            join.count(group, end.outcome);
+            because.get_or_insert_with(|| because_of(source));
+        }
+        for edge in group {
+            tx.add_edge(edge)?;
+        }
+    }
+    cascade.flow.counts.edges += edges.len() as u64;
+    cascade.judge(tx, cx, join, || because.unwrap_or_default())
 }
 
 /// What was put into a flow.
@@ -351,13 +367,13 @@ fn find_members(
     flow: &Flow,
     nodes: &[NewNode],
     edges: &[NewEdge],
-) -> Result<HashMap<String, Execution>> {
+) -> Result<BTreeMap<String, Execution>> {
     let mut names: BTreeSet<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
     for after in nodes.iter().filter_map(|node| node.after.as_ref()) {
         names.extend(after.of.iter().map(|upstream| upstream.node.as_str()));
     }
     names.extend(edges.iter().flat_map(|edge| [edge.from.as_str(), edge.to.as_str()]));
-    let mut known = HashMap::new();
+    let mut known = BTreeMap::new();
     for name in names {
         if let Some(execution) = read.member(flow.row, name)? {
             known.insert(name.to_owned(), execution);

@@ -91,9 +91,12 @@ fn replay(tx: &mut dyn Tx, cx: &Context, flow: Flow, nodes: &[String]) -> Result
     let chosen = graph.choose(&flow, nodes)?;
     graph.look_ahead(tx, &chosen)?;
     let open = graph.reopened(tx, &chosen)?;
+    let mut misses = Misses::default();
     for row in &open {
         check_replay(&graph.members[row])?;
+        misses.pass(tx.edges_from(*row, None, usize::MAX))?;
     }
+    misses.finish()?;
     let mut cascade = Cascade::new(flow);
     restart(tx, cx, &mut cascade.flow, open.len())?;
     let mut names = BTreeMap::new();
@@ -226,31 +229,24 @@ impl Graph {
     /// The chosen ones, what did not succeed below them, and what was cancelled because they were
     /// not needed any more; without what could only be skipped again.
     fn reopened(&mut self, tx: &mut dyn Tx, chosen: &BTreeSet<RowId>) -> Result<BTreeSet<RowId>> {
-        let mut out = BTreeMap::<RowId, Vec<RowId>>::new();
-        for (source, target) in tx.reach(&chosen.iter().copied().collect::<Vec<_>>())? {
-            out.entry(source).or_default().push(target);
-        }
+        let mut out = BTreeMap::<RowId, BTreeSet<RowId>>::new();
         let mut open = BTreeSet::new();
         let mut next: Vec<RowId> = chosen.iter().copied().collect();
         while !next.is_empty() {
-            while let Some(row) = next.pop() {
-                if !open.insert(row) {
-                    continue;
-                }
-                if !out.contains_key(&row) {
-                    // Reached backwards: what is below it was not walked yet.
-                    for (source, target) in tx.reach(&[row])? {
-                        let targets = out.entry(source).or_default();
-                        if !targets.contains(&target) {
-                            targets.push(target);
-                        }
-                    }
-                }
-                let below = out.get(&row).into_iter().flatten().copied();
-                next.extend(below.filter(|target| self.has_not_succeeded(*target)));
-                next.extend(self.made_by.get(&row).into_iter().flatten());
+            for (source, target) in tx.reach(&next)? {
+                out.entry(source).or_default().insert(target);
             }
-            next = self.needed_again(tx, &open)?;
+            let mut made = Vec::new();
+            while let Some(row) = next.pop() {
+                if open.insert(row) {
+                    let below = out.get(&row).into_iter().flatten().copied();
+                    next.extend(below.filter(|target| self.has_not_succeeded(*target)));
+                    made.extend(self.made_by.get(&row).into_iter().flatten());
+                }
+            }
+            made.retain(|row| !open.contains(row));
+            next = made;
+            next.extend(self.needed_again(tx, &open)?);
         }
         self.leave_out_hopeless(tx, chosen, &mut open)?;
         Ok(open)
@@ -258,6 +254,11 @@ impl Graph {
 
     /// Sources that were cancelled because nothing needed them, and that something open needs now.
     fn needed_again(&mut self, tx: &mut dyn Tx, open: &BTreeSet<RowId>) -> Result<Vec<RowId>> {
+        let mut misses = Misses::default();
+        for row in open {
+            misses.pass(self.join(tx, *row))?;
+        }
+        misses.finish()?;
         let mut needed = Vec::new();
         for row in open {
             if self.prospect(tx, *row, open)? == Some(Verdict::Satisfied) {
@@ -330,22 +331,17 @@ impl Graph {
         for row in open {
             affected.extend(self.join(tx, *row)?.map(|join| (*row, join)));
         }
+        let mut targets = BTreeSet::new();
         for row in open {
-            for edge in tx.edges_from(*row, None, usize::MAX)? {
-                if affected.contains_key(&edge.target) {
-                    continue;
-                }
-                let waits = tx
-                    .execution(edge.target)?
-                    .is_some_and(|target| matches!(target.state, State::WaitingChildren(_)));
-                if let Some(join) = tx.join(edge.target)?
-                    && waits
-                    && join.verdict.is_none()
-                {
-                    affected.insert(edge.target, join);
-                }
+            targets.extend(tx.edges_from(*row, None, usize::MAX)?.iter().map(|edge| edge.target));
+        }
+        let mut misses = Misses::default();
+        for target in targets.difference(open) {
+            if let Some(Some(join)) = misses.pass(waiting_join(tx, *target))? {
+                affected.insert(*target, join);
             }
         }
+        misses.finish()?;
         Ok(affected.into_values().collect())
     }
 
@@ -403,6 +399,14 @@ impl Graph {
         let end = self.members.get(&row).and_then(|execution| execution.state.end());
         end.is_some_and(|end| end.reason == EndReason::NotNeeded)
     }
+}
+
+/// The join of an execution that waits for it to be decided.
+fn waiting_join(tx: &mut dyn Tx, target: RowId) -> Result<Option<Join>> {
+    let execution = tx.execution(target)?;
+    let waits = |target: Execution| matches!(target.state, State::WaitingChildren(_));
+    let join = tx.join(target)?.filter(|join| join.verdict.is_none());
+    Ok(join.filter(|_| execution.is_some_and(waits)))
 }
 
 fn has_failed(execution: &Execution) -> bool {

@@ -268,7 +268,7 @@ fn known(
     };
     if let Some(key) = &item.key {
         let held = read.keys(namespace.id, &[key])?.pop().flatten();
-        if let Some(held) = held_by(read, cx, namespace.id, held)? {
+        if let Some(held) = held_by(read, cx, namespace.id, held.as_ref())? {
             return match (held.of, held.fingerprint == fingerprint) {
                 (KeyOf::Execution(id), true) => Ok(Plan::Duplicate { id, status: held.status }),
                 _ => Err(conflict(item)),
@@ -299,9 +299,9 @@ pub(crate) fn held_by(
     read: &mut dyn Read,
     cx: &Context,
     namespace: NamespaceId,
-    key: Option<Key>,
+    key: Option<&Key>,
 ) -> Result<Option<HeldKey>> {
-    let Some(Key { of, fingerprint, expires_at, .. }) = key else { return Ok(None) };
+    let Some(&Key { of, fingerprint, expires_at, .. }) = key else { return Ok(None) };
     let held = |status| HeldKey { of, fingerprint, status };
     if let Some(expires_at) = expires_at {
         return Ok((cx.now < expires_at).then(|| held(None)));

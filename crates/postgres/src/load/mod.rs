@@ -19,7 +19,7 @@ use crate::link::{Param, params};
 use crate::options::TimeSource;
 use crate::round::Round;
 use crate::rows::{
-    Columns, all, chores, executions, inbox, integer, json, keys, lanes, limit, namespaces,
+    Columns, all, chores, executions, inbox, integer, json, keys, lanes, limit, namespaces, only,
     past_leases, payloads, routes, workers,
 };
 use crate::sql;
@@ -304,6 +304,22 @@ fn ask_claims(round: &mut Round<'_, Loaded>, claims: &[WantedClaim]) {
             loaded.claims.push(claimed);
             Ok(())
         });
+    }
+}
+
+/// Asks about claims that found less than they wanted whether there is more that others have locked.
+/// `true` is put into the answer for each of which that holds.
+pub(crate) fn ask_for_locked(round: &mut Round<'_, bool>, claims: &[WantedClaim], loaded: &Loaded) {
+    for (claim, rows) in claims.iter().zip(&loaded.claims) {
+        if rows.len() < claim.limit {
+            let routes: Vec<i64> = claim.routes.iter().map(|id| id.0).collect();
+            let found = limit(rows.len());
+            let params = params![claim.lane.0, routes, found + 1];
+            round.ask(sql::executions::COUNT_READY, params, move |rows, locked| {
+                *locked |= only::<i64>(rows)? > found;
+                Ok(())
+            });
+        }
     }
 }
 

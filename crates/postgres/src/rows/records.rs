@@ -69,7 +69,7 @@ fn length_since(bytes: &[u8], start: usize) -> i32 {
 pub(crate) trait Value {
     const TYPE: Type;
 
-    fn write(&self, bytes: &mut Vec<u8>) -> IsNull;
+    fn write(self, bytes: &mut Vec<u8>) -> IsNull;
 }
 
 macro_rules! values {
@@ -77,7 +77,7 @@ macro_rules! values {
         impl Value for $rust {
             const TYPE: Type = Type::$sql;
 
-            fn write(&self, bytes: &mut Vec<u8>) -> IsNull {
+            fn write(self, bytes: &mut Vec<u8>) -> IsNull {
                 let $value = self;
                 bytes.extend_from_slice($bytes);
                 IsNull::No
@@ -87,7 +87,7 @@ macro_rules! values {
 }
 
 values! {
-    bool as BOOL, value => &[u8::from(*value)];
+    bool as BOOL, value => &[u8::from(value)];
     i32 as INT4, value => &value.to_be_bytes();
     i64 as INT8, value => &value.to_be_bytes();
     Uuid as UUID, value => value.as_bytes();
@@ -98,8 +98,8 @@ values! {
 impl<T: Value> Value for Option<T> {
     const TYPE: Type = T::TYPE;
 
-    fn write(&self, bytes: &mut Vec<u8>) -> IsNull {
-        self.as_ref().map_or(IsNull::Yes, |value| value.write(bytes))
+    fn write(self, bytes: &mut Vec<u8>) -> IsNull {
+        self.map_or(IsNull::Yes, |value| value.write(bytes))
     }
 }
 

@@ -193,6 +193,16 @@ pub(crate) const CLAIM_ROUTES: &str = select_whole!(
     FOR UPDATE OF executions SKIP LOCKED"
 );
 
+/// How many may be claimed, locked or not, up to $3.
+pub(crate) const COUNT_READY: &str = "
+    SELECT count(*)
+    FROM (
+        SELECT
+        FROM executions
+        WHERE lane = $1 AND route = ANY ($2) AND state <= 1 AND NOT held
+        LIMIT $3
+    ) AS ready";
+
 macro_rules! due {
     ($lock:literal) => {
         select!(

@@ -37,6 +37,7 @@ fn hot_statements_use_their_indexes() {
         (executions::CLAIM_ROUTE, "\"ready\""),
         (executions::CLAIM_ROUTES, "\"ready\""),
         (executions::CLAIMABLE, "\"ready\""),
+        (executions::COUNT_READY, "\"ready\""),
         (executions::LOCK_DUE, "\"due\""),
         (executions::LOCK_RETIRED, "\"retired\""),
         (executions::LOCK_OWNED, "\"owned\""),
