@@ -21,7 +21,7 @@ pub(crate) enum Next {
     /// It wants these rows, and runs again once they are merged.
     Load(Box<Wants>),
     /// It has its answer, and wrote this.
-    Write(Changes),
+    Write(Box<Changes>),
     /// It has its answer, and wrote nothing.
     Nothing,
 }
@@ -38,7 +38,7 @@ impl Apart {
         drop(batch);
         Ok(match wants {
             Some(wants) => Next::Load(Box::new(wants)),
-            None if wrote? => Next::Write(round.into_changes(&self.known)),
+            None if wrote? => Next::Write(Box::new(round.into_changes(&self.known))),
             None => Next::Nothing,
         })
     }
