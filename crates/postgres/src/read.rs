@@ -1,6 +1,6 @@
 //! Questions, asked one by one.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use everloom_core::{
@@ -36,6 +36,10 @@ struct Seen {
     namespaces: HashMap<NamespaceId, Arc<Namespace>>,
     lanes: HashMap<LaneId, Arc<Lane>>,
     routes: HashMap<NamespaceId, Arc<RouteTable>>,
+    /// What members that were listed wait for, and the sources of these edges.
+    joins: HashMap<RowId, Option<Join>>,
+    edges_into: HashMap<RowId, Vec<Edge>>,
+    executions: HashMap<RowId, Execution>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -103,6 +107,32 @@ impl<'a> View<'a> {
         read: impl FnMut(&Row) -> error::Result<T>,
     ) -> Result<Vec<T>> {
         Ok(all(&self.query(sql, params)?, read)?)
+    }
+
+    /// Looks at what members wait for all at once: whoever lists them may ask for each. Only what a
+    /// snapshot tells stays true.
+    fn look_at_ties(&mut self, members: &[Execution]) -> Result<()> {
+        if self.stage != Stage::Open || members.is_empty() {
+            return Ok(());
+        }
+        let rows: Vec<i64> = members.iter().map(|member| member.row.0).collect();
+        let all_edges = vec![false; rows.len()];
+        let joins = self.all(sql::joins::OF, params![rows.clone()], joins::from_row)?;
+        let edges = self.all(sql::edges::INTO, params![rows, all_edges], edges::from_row)?;
+        let sources: BTreeSet<i64> = edges.iter().map(|edge| edge.source.0).collect();
+        let sources: Vec<i64> = sources.into_iter().collect();
+        let sources = self.all(sql::members::BY_ROW, params![sources], executions::from_row)?;
+        let seen = &mut self.seen;
+        for member in members {
+            seen.joins.entry(member.row).or_default();
+            seen.edges_into.insert(member.row, vec![]);
+        }
+        seen.joins.extend(joins.into_iter().map(|join| (join.target, Some(join))));
+        for edge in edges {
+            seen.edges_into.entry(edge.target).or_default().push(edge);
+        }
+        seen.executions.extend(sources.into_iter().map(|source| (source.row, source)));
+        Ok(())
     }
 }
 
@@ -363,6 +393,9 @@ impl Read for View<'_> {
     }
 
     fn execution(&mut self, row: RowId) -> Result<Option<Execution>> {
+        if let Some(seen) = self.seen.executions.get(&row) {
+            return Ok(Some(seen.clone()));
+        }
         self.first(sql::members::BY_ROW, params![vec![row.0]], executions::from_row)
     }
 
@@ -391,7 +424,9 @@ impl Read for View<'_> {
         most: usize,
     ) -> Result<Vec<Execution>> {
         let params = params![flow.0, after.unwrap_or_default().to_owned(), limit(most)];
-        self.all(sql::members::MEMBERS, params, executions::from_row)
+        let members = self.all(sql::members::MEMBERS, params, executions::from_row)?;
+        self.look_at_ties(&members)?;
+        Ok(members)
     }
 
     fn count_members(&mut self, flow: FlowRow) -> Result<Vec<MemberCount>> {
@@ -412,6 +447,9 @@ impl Read for View<'_> {
     }
 
     fn join(&mut self, target: RowId) -> Result<Option<Join>> {
+        if let Some(seen) = self.seen.joins.get(&target) {
+            return Ok(seen.clone());
+        }
         self.first(sql::joins::OF, params![vec![target.0]], joins::from_row)
     }
 
@@ -426,6 +464,10 @@ impl Read for View<'_> {
     }
 
     fn edges_into(&mut self, target: RowId, bound: bool) -> Result<Vec<Edge>> {
+        if let Some(seen) = self.seen.edges_into.get(&target) {
+            let wanted = seen.iter().filter(|edge| !bound || edge.bind.is_some());
+            return Ok(wanted.cloned().collect());
+        }
         self.all(sql::edges::INTO, params![vec![target.0], vec![bound]], edges::from_row)
     }
 

@@ -150,7 +150,7 @@ impl Submitter {
                 Next::Load(wants) => {
                     let loaded = load(tx, &wants).await?;
                     told.note(&wants, &loaded);
-                    apart.merge(wants, loaded);
+                    apart.merge(*wants, loaded);
                 }
                 Next::Write(changes) => {
                     self.write(tx, &changes, &told, search_path).await?;

@@ -288,3 +288,73 @@ fn check_order(log: &Log, expected: usize) {
     let life = [EventKind::Submitted, EventKind::Claimed, EventKind::Completed];
     assert!(seen.values().all(|kinds| *kinds == life));
 }
+
+/// Claims and completes from several stores at once until there is nothing left.
+fn finish_all(schema: &Schema, stores: usize) {
+    std::thread::scope(|scope| {
+        for _ in 0..stores {
+            scope.spawn(|| {
+                let mut store = schema.open();
+                loop {
+                    let leases = run(&mut store, up_to(3)).expect("a claim").leases;
+                    let done = run_all(&mut store, leases.iter().map(complete));
+                    done.into_iter().collect::<Result<Vec<_>>>().expect("completions");
+                    let counts = CountExecutions { namespace: DEFAULT_NAME.into(), lane: None };
+                    let left = ask(&mut store, &counts).expect("counts");
+                    if left.of(Status::Completed) == left.total() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn stores_that_end_members_of_one_flow_at_once_lose_no_end() {
+    let schema = Schema::new("flow");
+    let mut store = schema.open();
+    let node = |name: String| NewNode::new(name, NewExecution::new("work"));
+    let middle = (0..60).map(|n| node(format!("n{n}")).after(After::all(["first"])));
+    let last = After::all((0..60).map(|n| format!("n{n}")));
+    let fan = NewFlow::new()
+        .node(node("first".into()))
+        .nodes(middle)
+        .node(node("last".into()).after(last));
+    let flows: Vec<FlowId> = (0..3)
+        .map(|_| {
+            let submit = SubmitFlow { namespace: DEFAULT_NAME.into(), flow: fan.clone() };
+            run(&mut store, submit).expect("it is submitted").id
+        })
+        .collect();
+    finish_all(&schema, 3);
+    for flow in flows {
+        let view = ask(&mut store, &GetFlow { namespace: DEFAULT_NAME.into(), flow }).unwrap();
+        assert_eq!(view.status, FlowStatus::Completed);
+        assert_eq!(view.counts.completed, 62);
+    }
+}
+
+#[test]
+fn children_of_many_flows_that_end_at_once_wake_their_parent_once() {
+    let schema = Schema::new("children");
+    let mut store = schema.open();
+    run(&mut store, submit(1)).expect("a parent");
+    let parent = run(&mut store, up_to(1)).expect("a claim").leases.remove(0);
+    let mut children = Vec::new();
+    for step in 0..30 {
+        let spawn = Spawn {
+            namespace: DEFAULT_NAME.into(),
+            lease: parent.lease.clone(),
+            step: format!("step {step}"),
+            nodes: vec![NewNode::new("child", NewExecution::new("work"))],
+            into: SpawnInto::New,
+        };
+        children.extend(run(&mut store, spawn).expect("children").nodes.into_values());
+    }
+    let waited = run(&mut store, WaitChildren::new(parent.lease.clone(), children));
+    assert_eq!(waited.expect("it waits"), WaitChildrenOutcome::Waiting);
+    finish_all(&schema, 3);
+    let done = GetExecution { namespace: DEFAULT_NAME.into(), execution: parent.id() };
+    assert_eq!(ask(&mut store, &done).unwrap().status, Status::Completed);
+}

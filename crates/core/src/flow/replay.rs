@@ -95,7 +95,6 @@ pub(super) fn replay(
     }
     let mut graph = Graph::load(tx, &flow)?;
     let chosen = graph.choose(&flow, nodes)?;
-    graph.look_ahead(tx, &chosen)?;
     let open = graph.reopened(tx, &chosen)?;
     let mut misses = Misses::default();
     for row in &open {
@@ -216,20 +215,6 @@ impl Graph {
             chosen.insert(execution.row);
         }
         Ok(chosen)
-    }
-
-    /// Looks at what may be open again, so that a store that loads what is missing loads it at once.
-    fn look_ahead(&mut self, tx: &mut dyn Tx, chosen: &BTreeSet<RowId>) -> Result<()> {
-        let mut misses = Misses::default();
-        let rows: Vec<RowId> = self.members.keys().copied().collect();
-        for row in rows {
-            if chosen.contains(&row) || self.has_not_succeeded(row) {
-                misses.pass(self.edges_into(tx, row).map(drop))?;
-                misses.pass(self.join(tx, row))?;
-                misses.pass(tx.edges_from(row, None, usize::MAX))?;
-            }
-        }
-        misses.finish()
     }
 
     /// The chosen ones, what did not succeed below them, and what was cancelled because they were

@@ -20,7 +20,7 @@ async fn a_change_of_another_process_wakes_everyone() {
     let bench = Bench::start(quick());
     let mut seat = bench.driver.hub().stand_in_line(interest());
     seat.stand();
-    let ending = bench.driver.hub().endings().watch(some_id());
+    let ending = bench.driver.hub().endings().watch(some_id().0);
     let mut events = bench.driver.hub().events();
     let (ticks, mut ticked) = mpsc::unbounded_channel();
     let tick = move || {
@@ -56,7 +56,7 @@ async fn nobody_looks_for_changes_while_nobody_waits() {
     let bench = Bench::start(quick());
     bench.probe.foreign.store(true, Ordering::Relaxed);
     assert!(!bench.driver.hub().anyone_waits());
-    let seat = bench.driver.hub().endings().watch(some_id());
+    let seat = bench.driver.hub().endings().watch(some_id().0);
     assert!(bench.driver.hub().anyone_waits());
     drop(seat);
     assert!(!bench.driver.hub().anyone_waits());

@@ -19,9 +19,9 @@ pub(crate) struct Apart {
 /// What a round came to.
 pub(crate) enum Next {
     /// It wants these rows, and runs again once they are merged.
-    Load(Wants),
+    Load(Box<Wants>),
     /// It has its answer, and wrote this.
-    Write(Changes),
+    Write(Box<Changes>),
     /// It has its answer, and wrote nothing.
     Nothing,
 }
@@ -37,8 +37,8 @@ impl Apart {
         self.known = take(&mut batch.known);
         drop(batch);
         Ok(match wants {
-            Some(wants) => Next::Load(wants),
-            None if wrote? => Next::Write(round.into_changes(&self.known)),
+            Some(wants) => Next::Load(Box::new(wants)),
+            None if wrote? => Next::Write(Box::new(round.into_changes(&self.known))),
             None => Next::Nothing,
         })
     }

@@ -199,7 +199,7 @@ pub(crate) const COUNT_READY: &str = "
     FROM (
         SELECT
         FROM executions
-        WHERE lane = $1 AND route = ANY ($2) AND state <= 1 AND NOT held
+        WHERE lane = $1 AND route = ANY ($2) AND state <= 1 AND NOT held AND NOT gated
         LIMIT $3
     ) AS ready";
 

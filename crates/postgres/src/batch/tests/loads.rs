@@ -13,7 +13,7 @@ use everloom_core::{
 
 use super::fake::{Counts, FakePg};
 
-struct Stopped;
+pub(super) struct Stopped;
 
 impl Clock for Stopped {
     fn now(&self) -> Timestamp {
@@ -21,24 +21,24 @@ impl Clock for Stopped {
     }
 }
 
-fn call<C: Command>(command: C) -> Call<C> {
+pub(super) fn call<C: Command>(command: C) -> Call<C> {
     Call::new(command, Seed::random())
 }
 
-fn run(store: &mut FakePg, jobs: &mut [&mut dyn Job]) -> Counts {
+pub(super) fn run(store: &mut FakePg, jobs: &mut [&mut dyn Job]) -> Counts {
     store.counts = Counts::default();
     run_batch(store, jobs, &Settings::default(), &Stopped);
     store.counts
 }
 
-fn apply<C: Command>(store: &mut FakePg, command: C) -> C::Output {
+pub(super) fn apply<C: Command>(store: &mut FakePg, command: C) -> C::Output {
     let mut call = call(command);
     run(store, &mut [&mut call]);
     call.into_answer().unwrap()
 }
 
 /// Runs commands of one kind in one batch.
-fn apply_all<C: Command>(
+pub(super) fn apply_all<C: Command>(
     store: &mut FakePg,
     commands: impl IntoIterator<Item = C>,
 ) -> (Vec<C::Output>, Counts) {

@@ -1,6 +1,7 @@
 //! A batch over a fake database: the rows of a memory store behind the seam.
 
 mod fake;
+mod flows;
 mod loads;
 mod suite;
 mod ties;
