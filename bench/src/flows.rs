@@ -68,7 +68,7 @@ impl Flows {
     pub(crate) async fn run(self) -> Result<()> {
         let stores = self.common.stores()?;
         let mut report = Report::new(self.common.json);
-        let shapes: [(&str, fn() -> NewFlow, u64); 2] =
+        let shapes: [(&str, Make, u64); 2] =
             [("chain", chain, self.count), ("fan", fan, (self.count / 10).max(1))];
         for (shape, make, count) in shapes {
             let engine = stores.engine(shape, Durability::Full).await?;
@@ -118,6 +118,9 @@ impl Flows {
     }
 }
 
+/// Makes a flow to submit.
+type Make = fn() -> NewFlow;
+
 fn node(name: String) -> NewNode {
     NewNode::new(name, NewExecution::new("work").input(Payload::bytes([7; 100])))
 }
@@ -153,7 +156,7 @@ const CLAIM: usize = 16;
 async fn throughput(
     engine: &Engine,
     shape: &str,
-    make: fn() -> NewFlow,
+    make: Make,
     callers: usize,
     count: u64,
 ) -> Result<(f64, Vec<Duration>)> {
@@ -182,7 +185,7 @@ async fn throughput(
 
 async fn submit(
     engine: Engine,
-    make: fn() -> NewFlow,
+    make: Make,
     left: Arc<AtomicU64>,
     bar: ProgressBar,
 ) -> Result<Vec<Duration>> {
