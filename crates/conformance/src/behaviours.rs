@@ -426,6 +426,7 @@ macro_rules! behaviours {
             }
             limits {
                 names_are_checked_wherever_they_occur
+                what_nothing_can_be_called_is_not_found
                 payloads_are_limited
                 the_limit_on_payloads_can_be_set
                 batches_are_limited

@@ -28,6 +28,7 @@ mod sql;
 mod store;
 mod submit;
 mod target;
+mod text;
 mod tls;
 mod watch;
 

@@ -22,6 +22,7 @@ use crate::rows::{
     list, members, namespaces, only, past_leases, payloads, routes, workers,
 };
 use crate::sql;
+use crate::text;
 
 /// A consistent view of the rows through one connection, which it has for itself until it ends.
 pub(crate) struct View<'a> {
@@ -166,6 +167,9 @@ impl Read for View<'_> {
     }
 
     fn namespace(&mut self, name: &str) -> Result<Option<Arc<Namespace>>> {
+        if !text::can_be(name) {
+            return Ok(None);
+        }
         let names = vec![name.to_owned()];
         self.first(sql::namespaces::BY_NAME, params![names], namespaces::from_row)
     }
@@ -182,11 +186,14 @@ impl Read for View<'_> {
     }
 
     fn namespaces(&mut self, after: Option<&str>, most: usize) -> Result<Vec<Arc<Namespace>>> {
-        let params = params![after.unwrap_or_default().to_owned(), limit(most)];
+        let params = params![text::bound(after), limit(most)];
         self.all(sql::namespaces::AFTER, params, namespaces::from_row)
     }
 
     fn lane(&mut self, namespace: NamespaceId, name: &str) -> Result<Option<Arc<Lane>>> {
+        if !text::can_be(name) {
+            return Ok(None);
+        }
         let params = params![vec![namespace.0], vec![name.to_owned()]];
         self.first(sql::lanes::BY_NAME, params, lanes::from_row)
     }
@@ -207,7 +214,7 @@ impl Read for View<'_> {
         after: Option<&str>,
         most: usize,
     ) -> Result<Vec<Arc<Lane>>> {
-        let params = params![namespace.0, after.unwrap_or_default().to_owned(), limit(most)];
+        let params = params![namespace.0, text::bound(after), limit(most)];
         self.all(sql::lanes::AFTER, params, lanes::from_row)
     }
 
@@ -278,8 +285,9 @@ impl Read for View<'_> {
     }
 
     fn keys(&mut self, namespace: NamespaceId, wanted: &[&str]) -> Result<Vec<Option<Key>>> {
-        let names: Vec<String> = wanted.iter().map(ToString::to_string).collect();
-        let params = params![vec![namespace.0; wanted.len()], names];
+        let names = wanted.iter().filter(|name| text::can_be(name));
+        let names: Vec<String> = names.map(ToString::to_string).collect();
+        let params = params![vec![namespace.0; names.len()], names];
         let found = self.all(sql::keys::FIND, params, keys::from_row)?;
         let of = |name: &&str| found.iter().find(|key| key.key == **name).cloned();
         Ok(wanted.iter().map(of).collect())
@@ -316,6 +324,9 @@ impl Read for View<'_> {
     }
 
     fn worker(&mut self, namespace: NamespaceId, instance: &str) -> Result<Option<WorkerRow>> {
+        if !text::can_be(instance) {
+            return Ok(None);
+        }
         let params = params![vec![namespace.0], vec![instance.to_owned()]];
         self.first(sql::workers::FIND, params, workers::from_row)
     }
@@ -326,7 +337,7 @@ impl Read for View<'_> {
         after: Option<&str>,
         most: usize,
     ) -> Result<Vec<WorkerRow>> {
-        let params = params![namespace.0, after.unwrap_or_default().to_owned(), limit(most)];
+        let params = params![namespace.0, text::bound(after), limit(most)];
         self.all(sql::workers::AFTER, params, workers::from_row)
     }
 
@@ -413,6 +424,9 @@ impl Read for View<'_> {
     }
 
     fn member(&mut self, flow: FlowRow, node: &str) -> Result<Option<Execution>> {
+        if !text::can_be(node) {
+            return Ok(None);
+        }
         let params = params![flow.0, node.to_owned()];
         self.first(sql::members::MEMBER, params, executions::from_row)
     }
@@ -423,7 +437,7 @@ impl Read for View<'_> {
         after: Option<&str>,
         most: usize,
     ) -> Result<Vec<Execution>> {
-        let params = params![flow.0, after.unwrap_or_default().to_owned(), limit(most)];
+        let params = params![flow.0, text::bound(after), limit(most)];
         let members = self.all(sql::members::MEMBERS, params, executions::from_row)?;
         self.look_at_ties(&members)?;
         Ok(members)

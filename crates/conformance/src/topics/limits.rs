@@ -84,6 +84,38 @@ pub fn names_are_checked_wherever_they_occur(lab: &mut Lab) {
     }
 }
 
+pub fn what_nothing_can_be_called_is_not_found(lab: &mut Lab) {
+    let known = lab.submit(work().tag("a", "b"));
+    let nothing = "\0".to_owned();
+    let elsewhere = Cancel { namespace: nothing.clone(), ..force_cancel(known) };
+    let pause = PauseLane { namespace: ns(), lane: nothing.clone() };
+    let dead = MarkWorkerDead { namespace: ns(), instance: nothing.clone(), reason: None };
+    // They share a transaction with someone who must not notice.
+    let (mut cancel, mut pause, mut dead) = (lab.call(elsewhere), lab.call(pause), lab.call(dead));
+    let mut innocent = lab.call(submit([work()]));
+    lab.batch(&mut [&mut cancel, &mut pause, &mut dead, &mut innocent]);
+    assert_eq!(cancel.into_answer().unwrap_err().code(), Code::NotFound);
+    assert_eq!(pause.into_answer().unwrap_err().code(), Code::NotFound);
+    assert_eq!(dead.into_answer().unwrap(), MarkedDead::NotRegistered);
+    assert!(innocent.into_answer().is_ok());
+
+    let get = GetExecution { namespace: nothing.clone(), execution: known };
+    assert_eq!(lab.ask(get).unwrap_err().code(), Code::NotFound);
+    let all = ListExecutions::default();
+    for list in [
+        ListExecutions { lane: Some(nothing.clone()), ..all.clone() },
+        ListExecutions { worker: Some(nothing.clone()), ..all.clone() },
+        ListExecutions { created_by: Some(nothing.clone()), ..all.clone() },
+        ListExecutions { text: Some(nothing.clone()), ..all.clone() },
+        ListExecutions { tags: tags([("a", "\0")]), ..all.clone() },
+        ListExecutions { tags: tags([("\0", "b")]), ..all },
+    ] {
+        assert_eq!(lab.see(list).executions, []);
+    }
+    let after = ListNamespaces { after: Some(nothing), limit: 10 };
+    assert_eq!(lab.see(after).namespaces.len(), 1, "it comes before every name");
+}
+
 pub fn payloads_are_limited(lab: &mut Lab) {
     let lease = populated(lab);
     let huge = || Payload::bytes(vec![0; 2 << 20]);

@@ -11,6 +11,7 @@ use super::known::Found;
 use super::read::missing;
 use super::{Batch, is_placeholder};
 use crate::exchange::EDGES_ALONG;
+use crate::text;
 
 impl Batch<'_> {
     /// Whether an execution has no past in the database.
@@ -98,7 +99,7 @@ impl Batch<'_> {
         match written.or_else(|| self.known.ties.nodes.get(&name).copied()) {
             Some(row) => row.and_then(|row| self.current(row)).cloned(),
             None => {
-                if !self.is_new_flow(flow) {
+                if !self.is_new_flow(flow) && text::can_be(node) {
                     self.ask().nodes.insert(name);
                 }
                 None

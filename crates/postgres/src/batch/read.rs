@@ -12,6 +12,7 @@ use everloom_core::{
 
 use super::known::{Input, Named};
 use super::{Batch, is_placeholder};
+use crate::text;
 
 impl Read for Batch<'_> {
     fn last_now(&mut self) -> Result<Timestamp> {
@@ -27,6 +28,7 @@ impl Read for Batch<'_> {
         match made.or_else(|| self.known.namespace_names.get(name).copied()) {
             Some(Some(id)) => self.namespace_by_id(id).map(Some),
             Some(None) => Ok(None),
+            None if !text::can_be(name) => Ok(None),
             None => {
                 self.ask().namespaces.insert(name.to_owned());
                 self.caches.namespace(name).cloned().map(Some).ok_or_else(Error::miss)
@@ -63,7 +65,7 @@ impl Read for Batch<'_> {
         match made.or_else(|| self.known.lane_names.get(&key).copied()) {
             Some(Some(id)) => self.lane_by_id(id).map(Some),
             Some(None) => Ok(None),
-            None if is_placeholder(namespace.0) => Ok(None),
+            None if is_placeholder(namespace.0) || !text::can_be(name) => Ok(None),
             None => {
                 self.ask().lanes.insert(key);
                 self.caches.lane(namespace, name).cloned().map(Some).ok_or_else(Error::miss)
@@ -172,7 +174,7 @@ impl Read for Batch<'_> {
             if let Some(seen) = seen(&self.round.keys, &self.known.keys, &name) {
                 return seen.clone();
             }
-            if !is_placeholder(namespace.0) {
+            if !is_placeholder(namespace.0) && text::can_be(key) {
                 self.round.guessed = true;
                 self.wants.keys.insert(name);
             }
@@ -231,7 +233,7 @@ impl Read for Batch<'_> {
         if let Some(seen) = seen(&self.round.workers, &self.known.workers, &name) {
             return Ok(seen.clone());
         }
-        if !is_placeholder(namespace.0) {
+        if !is_placeholder(namespace.0) && text::can_be(instance) {
             self.ask().workers.insert(name);
         }
         Ok(None)

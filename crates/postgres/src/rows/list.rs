@@ -8,6 +8,7 @@ use super::{code, limit};
 use crate::error::Result;
 use crate::link::{Link, params};
 use crate::sql::executions as sql;
+use crate::text;
 
 /// How many executions one question brings at most.
 const CHUNK: usize = 1024;
@@ -20,6 +21,10 @@ pub(crate) fn list(
     rows: usize,
     scan: usize,
 ) -> Result<ListSlice> {
+    let tags = filter.tags.iter().flat_map(|(key, value)| [key, value]);
+    if !tags.chain(&filter.worker).all(|name| text::can_be(name)) {
+        return Ok(ListSlice::default());
+    }
     let wanted = Wanted::new(filter);
     let mut slice = ListSlice { executions: Vec::new(), next: below };
     let mut left = scan;
