@@ -574,6 +574,8 @@ macro_rules! behaviours {
                 events_of_a_flow_carry_its_tags
                 a_commit_tells_which_flows_ended
                 explain_tells_what_a_node_waits_for
+                a_node_can_be_explained_by_its_name
+                a_brief_look_at_a_flow_does_not_count_its_members
                 the_state_vector_shows_blocked_and_skipped_members
                 a_flow_is_drawn_level_by_level
                 every_kind_of_flow_event_happens

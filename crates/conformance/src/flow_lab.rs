@@ -44,7 +44,7 @@ pub fn submit_flow(flow: NewFlow) -> SubmitFlow {
 
 /// Reads a flow.
 pub fn get_flow(flow: FlowId) -> GetFlow {
-    GetFlow { namespace: ns(), flow }
+    GetFlow { namespace: ns(), flow, brief: false }
 }
 
 /// Adds to a flow at a revision.

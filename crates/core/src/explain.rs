@@ -46,20 +46,29 @@ impl Query for Explain {
 
     fn run(&self, read: &mut dyn Read, cx: &Context) -> Result<Explanation> {
         let execution = load(read, &self.namespace, self.execution)?;
-        let lane = read.lane_by_id(execution.lane)?;
-        let blocked_by = match &execution.state {
-            State::Waiting | State::Resumable => obstacles(read, cx, &execution, &lane)?,
-            State::WaitingChildren(_) => what_for(read, &execution)?,
-            State::Delayed(_) if execution.is_held() => held(&execution),
-            State::Delayed(_) | State::Granted(_) | State::Active(_) | State::Ended(_) => vec![],
-        };
-        Ok(Explanation {
-            status: execution.status(),
-            summary: summary(cx, &execution, &lane),
-            blocked_by,
-            due_at: execution.due_at(),
-        })
+        explain(read, cx, &execution)
     }
+}
+
+/// What an execution waits for.
+pub(crate) fn explain(
+    read: &mut dyn Read,
+    cx: &Context,
+    execution: &Execution,
+) -> Result<Explanation> {
+    let lane = read.lane_by_id(execution.lane)?;
+    let blocked_by = match &execution.state {
+        State::Waiting | State::Resumable => obstacles(read, cx, execution, &lane)?,
+        State::WaitingChildren(_) => what_for(read, execution)?,
+        State::Delayed(_) if execution.is_held() => held(execution),
+        State::Delayed(_) | State::Granted(_) | State::Active(_) | State::Ended(_) => vec![],
+    };
+    Ok(Explanation {
+        status: execution.status(),
+        summary: summary(cx, execution, &lane),
+        blocked_by,
+        due_at: execution.due_at(),
+    })
 }
 
 /// By whom it is held, if it is.

@@ -75,11 +75,11 @@ pub use fail::{Fail, FailOutcome};
 pub use flow::{
     AddExecution, AddExecutionOutcome, After, ApplyEdge, ApplyEdgeOutcome, Bound, CancelFlow,
     CreateFlow, CreateFlowOutcome, DeleteFlow, DrawFlow, Drawing, DrawnFlow, DrawnNode, EdgeStaged,
-    EdgeView, ExtendFlow, FlowCancelled, FlowCursor, FlowExtended, FlowPage, FlowReplayed,
-    FlowSubmitted, FlowTagged, FlowView, FlowWork, GetFlow, HoldFlow, JoinView, ListFlows,
-    ListNodes, NewEdge, NewFlow, NewNode, NodePage, NodeView, ReplayFlow, SetFlowTags, SetJoin,
-    SetJoinOutcome, Spawn, SpawnInto, Spawned, StageEdge, SubmitFlow, UnholdFlow, Upstream,
-    WaitChildren, WaitChildrenOutcome,
+    EdgeView, ExplainNode, ExtendFlow, FlowCancelled, FlowCursor, FlowExtended, FlowPage,
+    FlowReplayed, FlowSubmitted, FlowTagged, FlowView, FlowWork, GetFlow, HoldFlow, JoinView,
+    ListFlows, ListNodes, NewEdge, NewFlow, NewNode, NodePage, NodeView, ReplayFlow, SetFlowTags,
+    SetJoin, SetJoinOutcome, Spawn, SpawnInto, Spawned, StageEdge, SubmitFlow, UnholdFlow,
+    Upstream, WaitChildren, WaitChildrenOutcome,
 };
 pub use grant::{ClaimExecution, ClaimRefusal, ClaimedExecution, DEFAULT_RESERVE, RedeemGrant};
 pub use hold::{Hold, HoldOutcome, Unhold};

@@ -74,6 +74,7 @@ pub const QUERIES: &[&str] = names![Query:
     crate::ListNodes,
     crate::ListFlows,
     crate::DrawFlow,
+    crate::ExplainNode,
     crate::ReadEvents,
     crate::ListRefusedRequests,
     crate::CountRequests,

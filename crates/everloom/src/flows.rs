@@ -5,11 +5,11 @@ use std::time::Duration;
 use everloom_core::{
     AddExecution, AddExecutionOutcome, ApplyEdge, ApplyEdgeOutcome, CancelFlow, CreateFlow,
     CreateFlowOutcome, DeleteFlow, DrawFlow, Drawing, DrawnFlow, EdgeId, EdgeStaged, ExecutionId,
-    ExtendFlow, FlowCancelled, FlowExtended, FlowId, FlowPage, FlowReplayed, FlowSubmitted,
-    FlowTagged, FlowView, GetFlow, HoldFlow, HoldOutcome, LeaseToken, ListFlows, ListNodes, Need,
-    NewFlow, NewNode, NodePage, ReplayFlow, Rest, Result, SetFlowTags, SetJoin, SetJoinOutcome,
-    Spawn, SpawnInto, Spawned, StageEdge, SubmitFlow, TagChanges, UnholdFlow, WaitChildren,
-    WaitChildrenOutcome,
+    ExplainNode, Explanation, ExtendFlow, FlowCancelled, FlowExtended, FlowId, FlowPage,
+    FlowReplayed, FlowSubmitted, FlowTagged, FlowView, GetFlow, HoldFlow, HoldOutcome, LeaseToken,
+    ListFlows, ListNodes, Need, NewFlow, NewNode, NodePage, ReplayFlow, Rest, Result, SetFlowTags,
+    SetJoin, SetJoinOutcome, Spawn, SpawnInto, Spawned, StageEdge, SubmitFlow, TagChanges,
+    UnholdFlow, WaitChildren, WaitChildrenOutcome,
 };
 use tokio::time::{Instant, timeout_at};
 
@@ -55,7 +55,7 @@ impl Engine {
     pub async fn wait_flow(&self, flow: FlowId) -> Result<FlowView> {
         let ended = self.driver().hub().endings().watch(flow.0);
         loop {
-            let view = self.get_flow(flow).await?;
+            let view = self.ask(GetFlow { namespace: self.here(), flow, brief: true }).await?;
             if view.status.is_terminal() {
                 return Ok(view);
             }
@@ -110,12 +110,17 @@ impl Engine {
 
     /// A flow, with how many of its members are in which state.
     pub async fn get_flow(&self, flow: FlowId) -> Result<FlowView> {
-        self.ask(GetFlow { namespace: self.here(), flow }).await
+        self.ask(GetFlow { namespace: self.here(), flow, brief: false }).await
     }
 
     /// A flow's nodes with what each waits for, by name.
     pub async fn nodes(&self, list: ListNodes) -> Result<NodePage> {
         self.ask(ListNodes { namespace: self.here(), ..list }).await
+    }
+
+    /// Why a node is where it is, in words.
+    pub async fn explain_node(&self, flow: FlowId, node: &str) -> Result<Explanation> {
+        self.ask(ExplainNode { namespace: self.here(), flow, node: node.to_owned() }).await
     }
 
     /// Flows that match, the newest first.

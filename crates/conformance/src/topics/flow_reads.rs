@@ -160,6 +160,23 @@ pub fn explain_tells_what_a_node_waits_for(lab: &mut Lab) {
     assert!(said.contains("skipped") && said.contains("`a` failed"), "{said}");
 }
 
+pub fn a_node_can_be_explained_by_its_name(lab: &mut Lab) {
+    let graph = lab.plant(chain(["a", "b"]));
+    let node = |node: &str| ExplainNode { namespace: ns(), flow: graph.id, node: node.into() };
+    let by_id = lab.see(Explain { namespace: ns(), execution: graph["b"] });
+    assert_eq!(lab.see(node("b")), by_id);
+    assert!(by_id.blocked_by[0].contains("waiting for `a`"), "{by_id:?}");
+    assert_eq!(lab.ask(node("x")).unwrap_err().code(), Code::NotFound);
+}
+
+pub fn a_brief_look_at_a_flow_does_not_count_its_members(lab: &mut Lab) {
+    let graph = lab.plant(chain(["a", "b"]));
+    let whole = lab.flow(graph.id);
+    assert_eq!(whole.members.iter().map(|one| one.count).sum::<u64>(), 2);
+    let brief = lab.see(GetFlow { brief: true, ..get_flow(graph.id) });
+    assert_eq!(brief, FlowView { members: vec![], ..whole });
+}
+
 pub fn the_state_vector_shows_blocked_and_skipped_members(lab: &mut Lab) {
     let graph = lab.plant(chain(["a", "b"]));
     let axes = lab.get(graph["b"]).axes;

@@ -479,7 +479,7 @@ pub fn a_large_flow_is_deleted_bit_by_bit(lab: &mut Lab) {
 
 pub fn flows_stay_within_their_namespace(lab: &mut Lab) {
     let graph = lab.plant(chain(["a"]));
-    let other = GetFlow { namespace: "other".into(), flow: graph.id };
+    let other = GetFlow { namespace: "other".into(), flow: graph.id, brief: false };
     assert_eq!(lab.ask(other).expect_err("elsewhere").code(), Code::NotFound);
     let cancel = CancelFlow { namespace: "other".into(), ..CancelFlow::new(graph.id) };
     assert_eq!(lab.refused(cancel).code(), Code::NotFound);

@@ -1,8 +1,39 @@
 //! What a node waits for, in words.
 
+use serde::{Deserialize, Serialize};
+
+use super::load;
 use super::read::{JoinView, join_view};
-use crate::model::{Execution, Need, Result, When};
+use crate::command::{Context, Query};
+use crate::explain::{Explanation, explain};
+use crate::model::{Error, Execution, FlowId, Need, Result, When, default_name};
 use crate::store::Read;
+
+/// Asks what a node of a flow waits for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExplainNode {
+    /// Where the flow belongs.
+    #[serde(default = "default_name")]
+    pub namespace: String,
+    /// Which flow.
+    pub flow: FlowId,
+    /// Which node, by name.
+    pub node: String,
+}
+
+impl Query for ExplainNode {
+    const NAME: &'static str = "explain_node";
+    type Output = Explanation;
+
+    fn run(&self, read: &mut dyn Read, cx: &Context) -> Result<Explanation> {
+        let flow = load(read, &self.namespace, self.flow)?;
+        match read.member(flow.row, &self.node)? {
+            Some(member) => explain(read, cx, &member),
+            None => Err(Error::not_found("node", format!("`{}` in flow {}", self.node, flow.id))),
+        }
+    }
+}
 
 /// How many names are told.
 const SHOWN: usize = 5;

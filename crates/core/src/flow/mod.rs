@@ -33,6 +33,7 @@ pub use close::{CancelFlow, FlowCancelled};
 pub use create::{FlowSubmitted, NewFlow, SubmitFlow};
 pub use delete::DeleteFlow;
 pub use draw::{DrawFlow, Drawing, DrawnFlow, DrawnNode};
+pub use explain::ExplainNode;
 pub(crate) use explain::what_for;
 pub use extend::{ExtendFlow, FlowExtended};
 pub use graph::{After, NewEdge, NewNode, Upstream};

@@ -81,6 +81,9 @@ pub struct GetFlow {
     pub namespace: String,
     /// Which one.
     pub flow: FlowId,
+    /// Leave out how many members are in which state: that looks at each of them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub brief: bool,
 }
 
 /// A flow as a reader sees it.
@@ -130,7 +133,7 @@ pub struct FlowView {
     /// The execution that made it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<ExecutionId>,
-    /// Its members by state; only when one flow was asked for.
+    /// Its members by state, if that was asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<MemberCount>,
 }
@@ -141,7 +144,7 @@ impl Query for GetFlow {
 
     fn run(&self, read: &mut dyn Read, _: &Context) -> Result<FlowView> {
         let flow = load(read, &self.namespace, self.flow)?;
-        let members = read.count_members(flow.row)?;
+        let members = if self.brief { vec![] } else { read.count_members(flow.row)? };
         Ok(FlowView { members, ..view(read, &flow)? })
     }
 }

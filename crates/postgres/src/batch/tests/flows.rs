@@ -34,7 +34,7 @@ fn status(store: &mut FakePg, flow: FlowId) -> FlowStatus {
         &settings,
         Seed::from_number(0),
     );
-    GetFlow { namespace: "default".into(), flow }.run(&mut *read, &cx).unwrap().status
+    GetFlow { namespace: "default".into(), flow, brief: true }.run(&mut *read, &cx).unwrap().status
 }
 
 /// Some nodes, and one that waits for all of them.
