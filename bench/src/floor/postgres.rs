@@ -95,10 +95,10 @@ const SUBMIT: &str = "
     ),
     executions AS (
         INSERT INTO executions (
-            id, uuid, namespace, lane, route, priority, rank, state, held, since, created_at,
-            epoch, attempt, retries, reclaims, run
+            id, uuid, namespace, lane, route, priority, rank, state, held, gated, since,
+            created_at, epoch, attempt, retries, reclaims, run, spawned
         )
-        SELECT id, uuid, 1, 1, 1, 1000, id, $4, false, $5, $5, 0, 0, 0, 0, 1
+        SELECT id, uuid, 1, 1, 1, 1000, id, $4, false, false, $5, $5, 0, 0, 0, 0, 1, false
         FROM new
     ),
     inputs AS (
