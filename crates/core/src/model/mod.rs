@@ -5,6 +5,7 @@ mod error;
 mod execution;
 mod flow;
 mod id;
+mod join;
 mod limits;
 mod payload;
 mod policy;
@@ -20,15 +21,15 @@ pub use error::{Again, Class, Code, Error, LeaseLost, Result};
 pub use execution::{Execution, Progress};
 pub(crate) use flow::member_id;
 pub use flow::{
-    Beginning, CancelScope, Closing, ClosingCause, Edge, Extent, Flow, FlowCounts, FlowEnd,
-    FlowOutcome, FlowState, FlowStatus, FlowTerms, Join, Member, Need, OnMemberFailure, Otherwise,
-    Rest, Verdict, When,
+    CancelScope, Closing, ClosingCause, Extent, Flow, FlowCounts, FlowEnd, FlowOutcome, FlowState,
+    FlowStatus, FlowTerms, Member, OnMemberFailure,
 };
 pub use id::{
     ChoreId, Cursor, DEFAULT_NAME, EdgeId, Epoch, ExecutionId, FlowId, FlowRow, LaneId, LeaseToken,
     NamespaceId, RequestId, RouteId, RowId, Secret,
 };
 pub(crate) use id::{default_name, derived};
+pub use join::{Beginning, Edge, Join, Need, Otherwise, Rest, Verdict, When};
 pub use limits::{Limits, Settings};
 pub use payload::Payload;
 pub use policy::{Backoff, Defaults, Fallback, OnParentEnd, Policy, RetryOn, RetryPolicy};
