@@ -96,8 +96,13 @@ fn a_connection_that_is_lost_at_any_moment_loses_and_repeats_nothing() {
         scope.spawn(|| {
             let admin = Admin::new();
             while !done.load(Ordering::Relaxed) {
+                let before = acknowledged.load(Ordering::Relaxed);
                 admin.terminate(&schema);
-                std::thread::sleep(std::time::Duration::from_millis(30));
+                // Each cut meets others that have come on since the last.
+                let stuck = || acknowledged.load(Ordering::Relaxed) == before;
+                while stuck() && !done.load(Ordering::Relaxed) {
+                    std::thread::yield_now();
+                }
             }
         });
         let outcomes: Vec<_> =

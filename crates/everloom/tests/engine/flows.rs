@@ -114,6 +114,7 @@ async fn survive_kills(url: &str, scratch: &Scratch) {
     for life in 1..=6 {
         let mut child = another_process("unraveller", &settings);
         until(|| async { Ledger::read(&ledger, "began").len() == life }).await;
+        // The moment of the kill is what is tried out: any will do.
         tokio::time::sleep(Duration::from_millis(random.random_range(0..150))).await;
         child.kill().unwrap();
         child.wait().unwrap();
