@@ -98,13 +98,8 @@ impl Command for Cancel {
                 if let Some(earlier) = &lease.cancel {
                     return Ok(CancelOutcome::Cancelling { force_at: earlier.force_at });
                 }
-                let worker = lease.worker.clone();
                 let force_at = request.force_at;
-                let data =
-                    json!({ "reason": request.reason, "by": request.by, "force_at": force_at });
-                lease.cancel = Some(request);
-                tx.save(&execution)?;
-                log(tx, cx, &execution, EventKind::CancelRequested, Some(&worker), Some(data))?;
+                ask_to_stop(tx, cx, &mut execution, request)?;
                 Ok(CancelOutcome::Cancelling { force_at })
             }
             State::Waiting
@@ -129,6 +124,22 @@ pub(crate) fn check_request(by: &str, reason: Option<&str>, grace: Duration) -> 
     }
     check.duration("grace_ms", grace, Duration::ZERO, Limits::DURATION_MAX);
     check.finish()
+}
+
+/// Asks the worker of an active execution to stop.
+pub(crate) fn ask_to_stop(
+    tx: &mut dyn Tx,
+    cx: &Context,
+    execution: &mut Execution,
+    request: CancelRequest,
+) -> Result<()> {
+    let CancelRequest { reason, by, force_at, .. } = &request;
+    let data = json!({ "reason": reason, "by": by, "force_at": force_at });
+    let lease = lease_of(execution)?;
+    let worker = lease.worker.clone();
+    lease.cancel = Some(request);
+    tx.save(execution)?;
+    log(tx, cx, execution, EventKind::CancelRequested, Some(&worker), Some(data))
 }
 
 /// The refusal of calls that need an execution that is not over.

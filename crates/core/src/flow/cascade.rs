@@ -24,7 +24,7 @@ use crate::model::{
 use crate::store::Tx;
 
 /// About how many joins and members one transaction looks at.
-pub(crate) const STEPS: usize = 500;
+const STEPS: usize = 500;
 
 /// How deep one transaction goes. A store that loads what is missing needs a few round trips for
 /// each level.
@@ -195,6 +195,20 @@ impl Cascade {
             FlowWork::Close { after } => close::slice(self, tx, cx, after.as_deref()),
             FlowWork::Gate { after } => gate::slice(self, tx, cx, after.as_deref()),
         }
+    }
+
+    /// The next members by name, as many as there are steps left, and where to go on after them.
+    pub(super) fn members(
+        &mut self,
+        tx: &mut dyn Tx,
+        after: Option<&str>,
+    ) -> Result<(Vec<Execution>, Option<String>)> {
+        let room = STEPS.saturating_sub(self.steps).max(1);
+        let page = tx.members(self.flow.row, after, room)?;
+        self.steps += page.len();
+        let last = page.last().and_then(|last| last.member.as_ref());
+        let next = last.filter(|_| page.len() == room).map(|last| last.node.clone());
+        Ok((page, next))
     }
 
     /// Tells those who wait for an execution how it ended.

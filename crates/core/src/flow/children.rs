@@ -106,8 +106,7 @@ impl Command for Spawn {
                 flow
             }
             None => {
-                let new = NewFlow { kind: None, ..NewFlow::default() };
-                let flow = new.begin(tx, cx, &namespace, id, Some(parent.row))?;
+                let flow = NewFlow::new().begin(tx, cx, &namespace, id, Some(parent.row))?;
                 tx.add_event(&submitted(cx, &flow, count, edges))?;
                 flow
             }

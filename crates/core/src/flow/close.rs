@@ -5,12 +5,12 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::cascade::{Cascade, STEPS};
+use super::cascade::Cascade;
 use super::chores::FlowWork;
 use super::{already_terminal, flow_event, load};
-use crate::cancel::{check_request, operator};
+use crate::cancel::{ask_to_stop, check_request, operator};
 use crate::command::{Command, Context};
-use crate::event::{EventKind, log};
+use crate::event::EventKind;
 use crate::misses::Misses;
 use crate::model::{
     CancelRequest, CancelScope, Cause, Closing, ClosingCause, End, EndReason, Execution,
@@ -204,10 +204,7 @@ pub(super) fn slice(
     after: Option<&str>,
 ) -> Result<Option<FlowWork>> {
     let Some(closing) = cascade.flow.closing().cloned() else { return Ok(None) };
-    let room = STEPS.saturating_sub(cascade.steps).max(1);
-    let page = tx.members(cascade.flow.row, after, room)?;
-    let (more, last) = (page.len() == room, page.last().and_then(|last| last.member.clone()));
-    cascade.steps += page.len();
+    let (page, next) = cascade.members(tx, after)?;
     let mut misses = Misses::default();
     for mut member in page {
         if member.status().is_terminal() {
@@ -221,7 +218,7 @@ pub(super) fn slice(
         misses.pass(done)?;
     }
     misses.finish()?;
-    Ok(last.filter(|_| more).map(|last| FlowWork::Close { after: Some(last.node.clone()) }))
+    Ok(next.map(|after| FlowWork::Close { after: Some(after) }))
 }
 
 /// Stops a member.
@@ -232,40 +229,41 @@ pub(super) fn stop(
     closing: &Closing,
     member: &mut Execution,
 ) -> Result<()> {
-    let expired = closing.cause == ClosingCause::Deadline;
-    let end = End {
-        outcome: if expired { Outcome::Expired } else { Outcome::Cancelled },
-        reason: reason(closing.cause),
-        message: closing.reason.clone(),
-        by: Some(closing.by.clone()),
-    };
-    let (lease_end, cause) = match expired {
-        true => (LeaseEnd::DeadlinePassed, Cause::Deadline),
-        false => (LeaseEnd::Cancelled { acknowledged: false }, Cause::Cancel),
+    let (end, cause) = end_of(closing);
+    let lease_end = match cause {
+        Cause::Deadline => LeaseEnd::DeadlinePassed,
+        _ => LeaseEnd::Cancelled { acknowledged: false },
     };
     cascade.end(tx, cx, member, lease_end, end, cause)
 }
 
-/// Asks a running member's worker to stop.
-fn ask(tx: &mut dyn Tx, cx: &Context, closing: &Closing, member: &mut Execution) -> Result<()> {
-    let State::Active(lease) = &mut member.state else { return Ok(()) };
-    if lease.cancel.is_some() {
-        return Ok(());
-    }
-    let force_at = cx.now + closing.grace;
-    lease.cancel = Some(CancelRequest {
-        reason: closing.reason.clone(),
-        by: closing.by.clone(),
-        requested_at: cx.now,
-        force_at,
-    });
-    let worker = lease.worker.clone();
-    let data = json!({ "reason": closing.reason, "by": closing.by, "force_at": force_at });
-    tx.save(member)?;
-    log(tx, cx, member, EventKind::CancelRequested, Some(&worker), Some(data))
+/// How a member that a closing stops ends.
+pub(super) fn end_of(closing: &Closing) -> (End, Cause) {
+    let (outcome, cause) = match closing.cause {
+        ClosingCause::Deadline => (Outcome::Expired, Cause::Deadline),
+        ClosingCause::Cancel | ClosingCause::MemberFailure => (Outcome::Cancelled, Cause::Cancel),
+    };
+    let (message, by) = (closing.reason.clone(), Some(closing.by.clone()));
+    (End { outcome, reason: reason(closing.cause), message, by }, cause)
 }
 
-pub(super) fn reason(cause: ClosingCause) -> EndReason {
+/// Asks a running member's worker to stop.
+fn ask(tx: &mut dyn Tx, cx: &Context, closing: &Closing, member: &mut Execution) -> Result<()> {
+    match &member.state {
+        State::Active(lease) if lease.cancel.is_none() => {
+            let request = CancelRequest {
+                reason: closing.reason.clone(),
+                by: closing.by.clone(),
+                requested_at: cx.now,
+                force_at: cx.now + closing.grace,
+            };
+            ask_to_stop(tx, cx, member, request)
+        }
+        _ => Ok(()),
+    }
+}
+
+fn reason(cause: ClosingCause) -> EndReason {
     match cause {
         ClosingCause::Cancel => EndReason::FlowCancelled,
         ClosingCause::Deadline => EndReason::FlowDeadline,

@@ -3,13 +3,13 @@
 //! Eligibility is a fact of the member's own row, so that a claim never looks at what it can not
 //! have. While the rows of a large flow are being rewritten, whoever meets one asks the flow.
 
-use super::cascade::{Cascade, STEPS};
+use super::cascade::Cascade;
 use super::chores::FlowWork;
 use super::close;
 use crate::command::Context;
 use crate::event::{EventKind, log};
 use crate::finish::leave;
-use crate::model::{CancelScope, Cause, End, Execution, Flow, LeaseEnd, Outcome, Result, State};
+use crate::model::{CancelScope, Cause, Execution, Flow, LeaseEnd, Result, State};
 use crate::store::Tx;
 
 /// The flow of a member, if that is held or being closed.
@@ -46,15 +46,10 @@ pub(crate) fn stops(tx: &mut dyn Tx, cx: &Context, execution: &mut Execution) ->
     execution.gated = flow.held;
     match flow.closing().cloned() {
         Some(closing) if closing.scope != CancelScope::Pending => {
-            let end = End {
-                outcome: Outcome::Cancelled,
-                reason: close::reason(closing.cause),
-                message: closing.reason.clone(),
-                by: Some(closing.by.clone()),
-            };
+            let (end, cause) = close::end_of(&closing);
             let lease_end = LeaseEnd::Cancelled { acknowledged: true };
             let mut cascade = Cascade::new(flow);
-            cascade.end(tx, cx, execution, lease_end, end, Cause::Cancel)?;
+            cascade.end(tx, cx, execution, lease_end, end, cause)?;
             cascade.finish(tx, cx)?;
             Ok(true)
         }
@@ -89,18 +84,16 @@ pub(super) fn slice(
     cx: &Context,
     after: Option<&str>,
 ) -> Result<Option<FlowWork>> {
-    let flow = &cascade.flow;
-    let room = STEPS.saturating_sub(cascade.steps).max(1);
-    let page = tx.members(flow.row, after, room)?;
-    let (more, last) = (page.len() == room, page.last().and_then(|last| last.member.clone()));
+    let (page, next) = cascade.members(tx, after)?;
+    let held = cascade.flow.held;
     for mut member in page {
-        let same = member.gated == flow.held;
+        let same = member.gated == held;
         match &member.state {
             State::Waiting | State::Resumable | State::Delayed(_) if !same => {
-                member.gated = flow.held;
+                member.gated = held;
                 tx.save(&member)?;
             }
-            State::Granted(grant) if flow.held => {
+            State::Granted(grant) if held => {
                 let back = grant.back.into();
                 leave(tx, cx, &mut member, LeaseEnd::WorkerGone, back, Cause::Hold)?;
                 member.gated = true;
@@ -109,7 +102,6 @@ pub(super) fn slice(
             }
             _ => {}
         }
-        cascade.steps += 1;
     }
-    Ok(last.filter(|_| more).map(|last| FlowWork::Gate { after: Some(last.node.clone()) }))
+    Ok(next.map(|after| FlowWork::Gate { after: Some(after) }))
 }
