@@ -542,6 +542,7 @@ macro_rules! behaviours {
                 a_held_flow_can_be_cancelled
                 a_flow_that_is_being_closed_does_not_grow
                 a_large_flow_is_cancelled_bit_by_bit_and_nobody_slips_through
+                all_members_of_a_large_flow_past_its_deadline_expire
                 cancel_and_completion_in_one_transaction_agree
                 a_member_cancelled_by_an_operator_fails_the_flow
                 a_cancelled_member_that_waited_is_not_decided_any_more

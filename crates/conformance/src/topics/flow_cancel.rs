@@ -213,6 +213,20 @@ pub fn a_large_flow_is_cancelled_bit_by_bit_and_nobody_slips_through(lab: &mut L
     assert_eq!(lab.ok(CancelFlow::new(graph.id)).extent, answer.extent);
 }
 
+pub fn all_members_of_a_large_flow_past_its_deadline_expire(lab: &mut Lab) {
+    let nodes = (0..1200).map(|n| node(&format!("n{n:04}")));
+    let graph = lab.plant(flow(nodes).deadline(secs(20)));
+    let last = lab.take(graph["n1199"]);
+    lab.pass(secs(20));
+    lab.tick();
+    assert!(lab.flow(graph.id).settling, "its last member was not looked at yet");
+    lab.ok(fail(&last, Failure::transient("broken")));
+    assert_eq!(lab.status(last.id()), Status::Expired);
+    lab.settle();
+    let view = lab.recount(graph.id);
+    assert_eq!((view.status, view.counts.expired), (FlowStatus::Expired, 1200));
+}
+
 pub fn cancel_and_completion_in_one_transaction_agree(lab: &mut Lab) {
     let (graph, lease) = mixed(lab);
     let mut one = lab.call(CancelFlow::new(graph.id));
