@@ -12,11 +12,12 @@ use crate::inbox::{NewRequest, Request, RequestCounts};
 use crate::memory::MemoryStore;
 use crate::model::{
     ChoreId, Cursor, Defaults, Edge, EdgeId, Epoch, Execution, Flow, FlowRow, Join, Key, PastLease,
-    Payload, RequestId, RouteTable, RowId, WorkerRow,
+    Payload, RequestId, RouteTable, RowId, Signal, SigningKey, Step, Suspension, Waitpoint,
+    WaitpointId, WorkerRow,
 };
 use crate::store::{
     Count, EventScan, EventSlice, EventSpan, FlowScan, FlowSlice, ListScan, ListSlice, MemberCount,
-    Source, StoreInfo, Transaction,
+    ReadMail, Source, StoreInfo, Transaction, WriteMail,
 };
 
 /// Draws an id and a secret, writes or not, and then ends as told.
@@ -305,7 +306,7 @@ fn time_never_runs_backwards_from_commit_to_commit() {
 #[test]
 fn an_error_that_concerns_the_store_answers_all_and_nothing_is_tried_again() {
     for code in [Code::Unavailable, Code::StorageFull, Code::ReadOnly] {
-        for step in [Step::Begin, Step::Write(1), Step::Write(3), Step::Commit] {
+        for step in [Moment::Begin, Moment::Write(1), Moment::Write(3), Moment::Commit] {
             let mut store = Faulty { fault: Some((step, code)), ..Faulty::default() };
             let ran = run(
                 &mut store,
@@ -329,7 +330,7 @@ fn an_error_that_concerns_the_store_answers_all_and_nothing_is_tried_again() {
 
 #[test]
 fn an_error_that_concerns_one_write_answers_its_command_alone() {
-    let mut store = Faulty { fault: Some((Step::Write(3), Code::Internal)), ..Faulty::default() };
+    let mut store = Faulty { fault: Some((Moment::Write(3), Code::Internal)), ..Faulty::default() };
     let ran = run(&mut store, &[("a", true, Then::Succeed), ("b", true, Then::Succeed)]);
     assert_eq!(ran.codes(), [None, Some(Code::Internal)]);
     assert_eq!(ran.order(), ["a", "b", "a"]);
@@ -340,13 +341,13 @@ fn an_error_that_concerns_one_write_answers_its_command_alone() {
 #[derive(Default)]
 struct Faulty {
     inner: MemoryStore,
-    fault: Option<(Step, Code)>,
+    fault: Option<(Moment, Code)>,
     begins: usize,
     commits: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Step {
+enum Moment {
     Begin,
     /// The write of that number in a transaction.
     Write(usize),
@@ -360,7 +361,7 @@ impl Faulty {
     }
 }
 
-fn check(fault: Option<(Step, Code)>, here: Step) -> Result<()> {
+fn check(fault: Option<(Moment, Code)>, here: Moment) -> Result<()> {
     match fault {
         Some((step, code)) if step == here => Err(Error::new(code, "broken on purpose")),
         _ => Ok(()),
@@ -376,7 +377,7 @@ impl Source for Faulty {
 impl Store for Faulty {
     fn begin(&mut self) -> Result<Box<dyn Transaction + '_>> {
         self.begins += 1;
-        check(self.fault, Step::Begin)?;
+        check(self.fault, Moment::Begin)?;
         Ok(Box::new(FaultyTx {
             inner: self.inner.begin()?,
             fault: self.fault,
@@ -400,14 +401,14 @@ impl Store for Faulty {
 
 struct FaultyTx<'a> {
     inner: Box<dyn Transaction + 'a>,
-    fault: Option<(Step, Code)>,
+    fault: Option<(Moment, Code)>,
     writes: usize,
     commits: &'a mut usize,
 }
 
 impl Transaction for FaultyTx<'_> {
     fn commit(self: Box<Self>, now: Timestamp) -> Result<()> {
-        check(self.fault, Step::Commit)?;
+        check(self.fault, Moment::Commit)?;
         *self.commits += 1;
         self.inner.commit(now)
     }
@@ -422,7 +423,7 @@ macro_rules! forward {
     (write: $(fn $name:ident($($arg:ident: $type:ty),*) -> $output:ty;)*) => {$(
         fn $name(&mut self, $($arg: $type),*) -> Result<$output> {
             self.writes += 1;
-            check(self.fault, Step::Write(self.writes))?;
+            check(self.fault, Moment::Write(self.writes))?;
             self.inner.$name($($arg),*)
         }
     )*};
@@ -483,10 +484,49 @@ impl Read for FaultyTx<'_> {
     }
 }
 
+impl ReadMail for FaultyTx<'_> {
+    forward! { read:
+        fn suspension(execution: RowId, number: Option<u32>) -> Option<Suspension>;
+        fn suspension_by_key(execution: RowId, run: u32, key: &str) -> Option<Suspension>;
+        fn suspensions(execution: RowId, after: u32, limit: usize) -> Vec<Suspension>;
+        fn waitpoint(execution: RowId, id: WaitpointId) -> Option<Waitpoint>;
+        fn open_waitpoints(execution: RowId) -> Vec<Waitpoint>;
+        fn last_waitpoint(execution: RowId) -> u32;
+        fn waitpoints(execution: RowId, after: u32, limit: usize) -> Vec<Waitpoint>;
+        fn inbox(namespace: NamespaceId, key: Option<&str>, after: Option<WaitpointId>, limit: usize) -> Vec<Waitpoint>;
+        fn count_signed(namespace: NamespaceId, kid: &str) -> u64;
+        fn last_signal(execution: RowId) -> u32;
+        fn signal_by_key(execution: RowId, waitpoint: Option<WaitpointId>, key: &str) -> Option<Signal>;
+        fn kept_signals(execution: RowId, run: u32) -> Vec<Signal>;
+        fn taken_signals(execution: RowId, suspension: u32, after: u32, limit: usize) -> Vec<Signal>;
+        fn signals(execution: RowId, after: u32, limit: usize) -> Vec<Signal>;
+        fn signal_payloads(execution: RowId, seqs: &[u32]) -> Vec<Payload>;
+        fn step(execution: RowId, name: &str, occurrence: u32) -> Option<Step>;
+        fn last_step(execution: RowId) -> u32;
+        fn steps(execution: RowId, after: u32, limit: usize) -> Vec<Step>;
+        fn step_results(execution: RowId, seqs: &[u32]) -> Vec<Payload>;
+        fn signing_keys(namespace: NamespaceId) -> Vec<SigningKey>;
+    }
+}
+
+impl WriteMail for FaultyTx<'_> {
+    forward! { write:
+        fn add_suspension(suspension: &Suspension) -> ();
+        fn save_suspension(suspension: &Suspension) -> ();
+        fn add_waitpoint(waitpoint: &Waitpoint) -> ();
+        fn save_waitpoint(waitpoint: &Waitpoint) -> ();
+        fn add_signal(signal: &Signal, payload: &Payload) -> ();
+        fn save_signal(signal: &Signal) -> ();
+        fn add_step(step: &Step, result: &Payload) -> ();
+        fn drop_steps(execution: RowId, from: u32) -> ();
+        fn put_signing_key(key: &SigningKey) -> ();
+    }
+}
+
 impl Tx for FaultyTx<'_> {
     fn put_namespace(&mut self, name: &str, defaults: &Defaults) -> Result<Arc<Namespace>> {
         self.writes += 1;
-        check(self.fault, Step::Write(self.writes))?;
+        check(self.fault, Moment::Write(self.writes))?;
         match name {
             LOCKED => Err(Error::locked("held on purpose")),
             _ => self.inner.put_namespace(name, defaults),

@@ -107,6 +107,7 @@ impl Command for Cancel {
             | State::Delayed(_)
             | State::Granted(_)
             | State::WaitingChildren(_)
+            | State::Suspended(_)
             | State::Active(_) => {
                 end_cancelled(tx, cx, &mut execution, &request, false)?;
                 Ok(CancelOutcome::Cancelled)

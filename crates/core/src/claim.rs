@@ -319,7 +319,11 @@ pub(crate) fn readiness(execution: &Execution) -> Option<Ready> {
         State::Waiting => Some(Ready::Waiting),
         State::Resumable => Some(Ready::Resumable),
         State::Granted(grant) => Some(grant.back),
-        State::Delayed(_) | State::Active(_) | State::WaitingChildren(_) | State::Ended(_) => None,
+        State::Delayed(_)
+        | State::Active(_)
+        | State::WaitingChildren(_)
+        | State::Suspended(_)
+        | State::Ended(_) => None,
     }
 }
 

@@ -14,7 +14,7 @@ use crate::model::{
 };
 use crate::retry::{Failure, FailureClass};
 use crate::store::Tx;
-use crate::worker;
+use crate::{suspend, worker};
 
 /// Makes sure that standing chores exist; an engine sends it when it opens.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -97,7 +97,7 @@ const CHORES: usize = 200;
 
 /// Does what is due to one of several, of which one's end may have changed another.
 fn settle_anew(tx: &mut dyn Tx, cx: &Context, mut execution: Execution) -> Result<()> {
-    if execution.member.is_some() || execution.spawned {
+    if execution.member.is_some() || execution.beside.children {
         match tx.execution(execution.row)? {
             Some(current) => execution = current,
             None => return Ok(()),
@@ -136,6 +136,7 @@ pub(crate) fn settle(tx: &mut dyn Tx, cx: &Context, execution: &mut Execution) -
                 None => lose_lease(tx, cx, execution),
             }
         }
+        State::Suspended(_) => suspend::time_out(tx, cx, execution),
         State::Waiting | State::Resumable | State::WaitingChildren(_) | State::Ended(_) => Ok(()),
     }
 }

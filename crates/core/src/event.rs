@@ -82,6 +82,12 @@ event_kinds! {
     Skipped "execution.skipped" 16;
     /// It waits for its join or for its children.
     Blocked "execution.blocked" 17;
+    /// Its worker waits for signals.
+    Suspended "execution.suspended" 18;
+    /// It goes on: what it was suspended for has come, or someone said so.
+    Resumed "execution.resumed" 19;
+    /// Its suspension timed out and was passed on to an operator.
+    Escalated "execution.escalated" 20;
     /// A worker took it.
     Claimed "lease.claimed" 30;
     /// It was reserved for a worker.
@@ -140,6 +146,18 @@ event_kinds! {
     FlowDeleted "flow.deleted" 90;
     /// A flow's tags changed.
     FlowTagged "flow.tagged" 91;
+    /// A signal came; the data say from whom, with what effect, and with which token.
+    SignalDelivered "signal.delivered" 100;
+    /// A waitpoint was created.
+    WaitpointCreated "waitpoint.created" 110;
+    /// A waitpoint takes no more signals.
+    WaitpointClosed "waitpoint.closed" 111;
+    /// A signing key was made or brought.
+    KeyAdded "key.added" 120;
+    /// A signing key signs no more.
+    KeyRetired "key.retired" 121;
+    /// A signing key does nothing any more.
+    KeyRevoked "key.revoked" 122;
 }
 
 impl EventKind {

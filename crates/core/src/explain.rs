@@ -13,6 +13,7 @@ use crate::model::{
     Timestamp, default_name,
 };
 use crate::store::Read;
+use crate::suspend;
 
 /// Asks what an execution waits for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -60,6 +61,7 @@ pub(crate) fn explain(
     let blocked_by = match &execution.state {
         State::Waiting | State::Resumable => obstacles(read, cx, execution, &lane)?,
         State::WaitingChildren(_) => what_for(read, execution)?,
+        State::Suspended(suspended) => suspend::what_for(read, execution, suspended)?,
         State::Delayed(_) if execution.is_held() => held(execution),
         State::Delayed(_) | State::Granted(_) | State::Active(_) | State::Ended(_) => vec![],
     };
@@ -96,6 +98,7 @@ fn summary(cx: &Context, execution: &Execution, lane: &Lane) -> String {
             let why = match delay.cause {
                 DelayCause::Start => "It was submitted to start".to_owned(),
                 DelayCause::Sleep => "Its worker asked to go on".to_owned(),
+                DelayCause::Resume => "It was resumed to go on".to_owned(),
                 DelayCause::Backoff if execution.reclaims > 0 => {
                     format!(
                         "It lost its worker {} times in a row and is tried again",
@@ -115,6 +118,15 @@ fn summary(cx: &Context, execution: &Execution, lane: &Lane) -> String {
             Ready::Waiting => format!("Has waited for {for_long} for what comes before it."),
             Ready::Resumable => format!("Has waited for {for_long} for what it has made."),
         },
+        State::Suspended(suspended) => {
+            let until = match suspended.until {
+                Some(until) => {
+                    format!(", until {} at the latest, in {}", until, words(until.since(cx.now)))
+                }
+                None => String::new(),
+            };
+            format!("Suspended for {for_long} ({}){until}.", suspended.reason)
+        }
         State::Granted(grant) => {
             format!("Reserved for worker `{}` until {}.", grant.worker, grant.until)
         }

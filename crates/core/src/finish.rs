@@ -43,6 +43,7 @@ pub(crate) fn leave(
         | State::Resumable
         | State::Delayed(_)
         | State::WaitingChildren(_)
+        | State::Suspended(_)
         | State::Ended(_) => {}
     }
     execution.enter(state, cause, cx.now);
@@ -102,7 +103,7 @@ pub(crate) fn end_run(
     execution.gated = false;
     tx.save(execution)?;
     log(tx, cx, execution, kind, worker.as_deref(), data)?;
-    match execution.spawned {
+    match execution.beside.children {
         true => children::parent_ended(tx, cx, execution.row),
         false => Ok(()),
     }

@@ -62,7 +62,11 @@ impl Command for Hold {
                 let back = grant.back.into();
                 leave(tx, cx, &mut execution, LeaseEnd::WorkerGone, back, Cause::Hold)?;
             }
-            State::Waiting | State::Resumable | State::Delayed(_) | State::WaitingChildren(_) => {}
+            State::Waiting
+            | State::Resumable
+            | State::Delayed(_)
+            | State::WaitingChildren(_)
+            | State::Suspended(_) => {}
         }
         set(tx, cx, execution, true)
     }

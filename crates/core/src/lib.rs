@@ -33,6 +33,7 @@ mod fail;
 mod finish;
 mod flow;
 mod release;
+mod suspend;
 
 mod hold;
 mod inbox;
@@ -109,7 +110,8 @@ pub use revoke::{NothingToRevoke, RevokeLease, RevokeOutcome};
 pub use set_tags::{SetTags, Tagged};
 pub use store::{
     BackupProgress, Count, EventScan, EventSlice, EventSpan, FlowScan, FlowSlice, ListScan,
-    ListSlice, MemberCount, News, Read, Source, Store, StoreInfo, Transaction, Tx,
+    ListSlice, MemberCount, News, Read, ReadMail, Source, Store, StoreInfo, Transaction, Tx,
+    WriteMail,
 };
 pub use submit::{NewExecution, Submission, Submit, Submitted};
 pub use worker::{

@@ -135,6 +135,7 @@ pub(crate) fn view(
         | State::Resumable
         | State::Delayed(_)
         | State::WaitingChildren(_)
+        | State::Suspended(_)
         | State::Ended(_) => (None, None),
     };
     Ok(ExecutionView {

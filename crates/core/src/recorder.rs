@@ -11,11 +11,12 @@ use crate::inbox::{NewRequest, Request, RequestCounts};
 use crate::model::{
     ChoreId, Cursor, Defaults, Edge, EdgeId, Epoch, Error, Execution, ExecutionId, Flow, FlowId,
     FlowRow, Join, Key, Lane, LaneId, LaneMode, Namespace, NamespaceId, PastLease, Payload,
-    RequestId, Result, RouteId, RouteTable, RowId, Timestamp, WorkerRow,
+    RequestId, Result, RouteId, RouteTable, RowId, Signal, SigningKey, Step, Suspension, Timestamp,
+    Waitpoint, WaitpointId, WorkerRow,
 };
 use crate::store::{
     Count, EventScan, EventSlice, EventSpan, FlowScan, FlowSlice, ListScan, ListSlice, MemberCount,
-    Read, Tx,
+    Read, ReadMail, Tx, WriteMail,
 };
 
 pub(crate) struct Recorder<'a> {
@@ -156,6 +157,45 @@ impl Read for Recorder<'_> {
         fn list_flows(&mut self, filter: &FlowScan, below: Option<FlowRow>, limit: usize, scan: usize) -> FlowSlice;
         fn oldest_ready(&mut self, lane: LaneId) -> Option<Timestamp>;
         fn expired_leases(&mut self, namespace: NamespaceId, as_of: Timestamp, after: Option<(Timestamp, ExecutionId)>, limit: usize) -> Vec<Execution>;
+    }
+}
+
+impl ReadMail for Recorder<'_> {
+    forward! { read:
+        fn suspension(&mut self, execution: RowId, number: Option<u32>) -> Option<Suspension>;
+        fn suspension_by_key(&mut self, execution: RowId, run: u32, key: &str) -> Option<Suspension>;
+        fn suspensions(&mut self, execution: RowId, after: u32, limit: usize) -> Vec<Suspension>;
+        fn waitpoint(&mut self, execution: RowId, id: WaitpointId) -> Option<Waitpoint>;
+        fn open_waitpoints(&mut self, execution: RowId) -> Vec<Waitpoint>;
+        fn last_waitpoint(&mut self, execution: RowId) -> u32;
+        fn waitpoints(&mut self, execution: RowId, after: u32, limit: usize) -> Vec<Waitpoint>;
+        fn inbox(&mut self, namespace: NamespaceId, key: Option<&str>, after: Option<WaitpointId>, limit: usize) -> Vec<Waitpoint>;
+        fn count_signed(&mut self, namespace: NamespaceId, kid: &str) -> u64;
+        fn last_signal(&mut self, execution: RowId) -> u32;
+        fn signal_by_key(&mut self, execution: RowId, waitpoint: Option<WaitpointId>, key: &str) -> Option<Signal>;
+        fn kept_signals(&mut self, execution: RowId, run: u32) -> Vec<Signal>;
+        fn taken_signals(&mut self, execution: RowId, suspension: u32, after: u32, limit: usize) -> Vec<Signal>;
+        fn signals(&mut self, execution: RowId, after: u32, limit: usize) -> Vec<Signal>;
+        fn signal_payloads(&mut self, execution: RowId, seqs: &[u32]) -> Vec<Payload>;
+        fn step(&mut self, execution: RowId, name: &str, occurrence: u32) -> Option<Step>;
+        fn last_step(&mut self, execution: RowId) -> u32;
+        fn steps(&mut self, execution: RowId, after: u32, limit: usize) -> Vec<Step>;
+        fn step_results(&mut self, execution: RowId, seqs: &[u32]) -> Vec<Payload>;
+        fn signing_keys(&mut self, namespace: NamespaceId) -> Vec<SigningKey>;
+    }
+}
+
+impl WriteMail for Recorder<'_> {
+    forward! { write:
+        fn add_suspension(&mut self, suspension: &Suspension) -> ();
+        fn save_suspension(&mut self, suspension: &Suspension) -> ();
+        fn add_waitpoint(&mut self, waitpoint: &Waitpoint) -> ();
+        fn save_waitpoint(&mut self, waitpoint: &Waitpoint) -> ();
+        fn add_signal(&mut self, signal: &Signal, payload: &Payload) -> ();
+        fn save_signal(&mut self, signal: &Signal) -> ();
+        fn add_step(&mut self, step: &Step, result: &Payload) -> ();
+        fn drop_steps(&mut self, execution: RowId, from: u32) -> ();
+        fn put_signing_key(&mut self, key: &SigningKey) -> ();
     }
 }
 

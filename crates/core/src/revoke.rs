@@ -118,6 +118,7 @@ impl Command for RevokeLease {
             | State::Resumable
             | State::Delayed(_)
             | State::WaitingChildren(_)
+            | State::Suspended(_)
             | State::Ended(_) => {
                 return nothing(NothingToRevoke::NotOwned { status: execution.status() });
             }

@@ -181,6 +181,7 @@ pub(crate) fn dispossess(
             | State::Resumable
             | State::Delayed(_)
             | State::WaitingChildren(_)
+            | State::Suspended(_)
             | State::Ended(_) => continue,
         };
         match cancel {

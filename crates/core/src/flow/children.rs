@@ -114,8 +114,8 @@ impl Command for Spawn {
         let mut cascade = Cascade::new(flow);
         plan.plant(tx, cx, &namespace, &mut cascade, Some(parent.row), &id_of)?;
         cascade.finish(tx, cx)?;
-        if !parent.spawned {
-            parent.spawned = true;
+        if !parent.beside.children {
+            parent.beside.children = true;
             tx.save(&parent)?;
         }
         Ok(Spawned { flow: id, repeated: false, nodes })
@@ -135,7 +135,7 @@ impl Spawn {
         parent: &Execution,
         id_of: &dyn Fn(&NewNode) -> ExecutionId,
     ) -> Result<Option<Vec<Execution>>> {
-        if !parent.spawned {
+        if !parent.beside.children {
             return Ok(None);
         }
         let ids: Vec<_> = self.nodes.iter().map(id_of).collect();

@@ -155,7 +155,7 @@ fn colour(status: Status) -> &'static str {
         Status::Cancelled | Status::Skipped => "#e4e4e4",
         Status::Active | Status::Granted => "#d3e4f8",
         Status::Waiting | Status::Resumable | Status::Delayed => "#fdf3cf",
-        Status::WaitingChildren => "#ffffff",
+        Status::WaitingChildren | Status::Suspended => "#ffffff",
     }
 }
 

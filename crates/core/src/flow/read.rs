@@ -39,7 +39,7 @@ pub(crate) fn bindings(
     room: &mut usize,
 ) -> Result<BTreeMap<String, Bound>> {
     let mut bound = BTreeMap::new();
-    if execution.member.is_none() && !execution.spawned {
+    if execution.member.is_none() && !execution.beside.children {
         return Ok(bound);
     }
     for edge in read.edges_into(execution.row, true)? {

@@ -455,7 +455,7 @@ pub(super) fn missing(noun: &str, id: i64) -> Error {
 }
 
 /// What is named in a namespace, by name, from the first one after `after`.
-fn named_after<'a, V>(
+pub(super) fn named_after<'a, V>(
     map: &'a BTreeMap<Named, V>,
     namespace: NamespaceId,
     after: Option<&str>,

@@ -12,7 +12,8 @@ use crate::inbox::Request;
 use crate::model::{
     ChoreId, Cursor, Edge, EdgeId, Epoch, Execution, ExecutionId, Flow, FlowId, FlowRow, Join, Key,
     Lane, LaneId, Namespace, NamespaceId, PastLease, Payload, RequestId, Route, RouteId,
-    RouteTable, RowId, Timestamp, WorkerRow,
+    RouteTable, RowId, Signal, SigningKey, Step, Suspension, Timestamp, Waitpoint, WaitpointId,
+    WorkerRow,
 };
 
 /// Everything the store holds.
@@ -37,12 +38,20 @@ pub(super) struct Tables {
     pub(super) edges: BTreeMap<EdgePlace, Box<Edge>>,
     pub(super) joins: BTreeMap<RowId, Box<Join>>,
     pub(super) inbox: BTreeMap<RequestId, Box<Request>>,
+    pub(super) suspensions: BTreeMap<Numbered, Box<Suspension>>,
+    pub(super) waitpoints: BTreeMap<Numbered, Box<Waitpoint>>,
+    pub(super) signals: BTreeMap<Numbered, Box<(Signal, Payload)>>,
+    pub(super) steps: BTreeMap<Numbered, Box<(Step, Payload)>>,
+    pub(super) signing_keys: BTreeMap<Named, Box<SigningKey>>,
     pub(super) index: Indexes,
     route_tables: BTreeMap<NamespaceId, Arc<RouteTable>>,
 }
 
 /// Where an edge stands among those out of its source: target and ordinal.
 pub(super) type EdgePlace = (RowId, RowId, u32);
+
+/// What is numbered within an execution.
+pub(super) type Numbered = (RowId, u32);
 
 /// What is named within a namespace.
 pub(super) type Named = (NamespaceId, String);
@@ -87,6 +96,11 @@ pub(super) enum Change {
     Edge(EdgePlace, Option<Box<Edge>>),
     Join(RowId, Option<Box<Join>>),
     Request(RequestId, Option<Box<Request>>),
+    Suspension(Numbered, Option<Box<Suspension>>),
+    Waitpoint(Numbered, Option<Box<Waitpoint>>),
+    Signal(Numbered, Option<Box<(Signal, Payload)>>),
+    Step(Numbered, Option<Box<(Step, Payload)>>),
+    SigningKey(Named, Option<Box<SigningKey>>),
 }
 
 impl Tables {
@@ -148,6 +162,26 @@ impl Tables {
             Change::Request(id, new) => {
                 let relink = |old: Option<&_>, new: Option<&_>| index.request(old, new);
                 Change::Request(id, replace(&mut self.inbox, id, new, relink))
+            }
+            Change::Suspension(id, new) => {
+                let relink = |old: Option<&_>, new: Option<&_>| index.suspension(old, new);
+                Change::Suspension(id, replace(&mut self.suspensions, id, new, relink))
+            }
+            Change::Waitpoint(id, new) => {
+                let relink = |old: Option<&_>, new: Option<&_>| index.waitpoint(old, new);
+                Change::Waitpoint(id, replace(&mut self.waitpoints, id, new, relink))
+            }
+            Change::Signal(id, new) => {
+                let relink = |old: Option<&_>, new: Option<&_>| index.signal(old, new);
+                Change::Signal(id, replace(&mut self.signals, id, new, relink))
+            }
+            Change::Step(id, new) => {
+                let relink = |old: Option<&_>, new: Option<&_>| index.step(old, new);
+                Change::Step(id, replace(&mut self.steps, id, new, relink))
+            }
+            Change::SigningKey(name, new) => {
+                let old = put(&mut self.signing_keys, name.clone(), new);
+                Change::SigningKey(name, old)
             }
         }
     }
@@ -228,6 +262,14 @@ pub(super) struct Indexes {
     pub(super) edge_ids: BTreeMap<(FlowRow, EdgeId), EdgePlace>,
     pub(super) waiting_requests: BTreeSet<RequestId>,
     pub(super) refused_requests: BTreeSet<RequestId>,
+    pub(super) suspension_keys: BTreeMap<(RowId, u32, String), Numbered>,
+    pub(super) waitpoint_ids: BTreeMap<(RowId, WaitpointId), Numbered>,
+    pub(super) open_waitpoints: BTreeSet<Numbered>,
+    pub(super) open_in: BTreeMap<(NamespaceId, WaitpointId), Numbered>,
+    pub(super) signal_keys: BTreeMap<(RowId, Option<WaitpointId>, String), Numbered>,
+    pub(super) kept_signals: BTreeSet<(RowId, u32, u32)>,
+    pub(super) taken_signals: BTreeSet<(RowId, u32, u32)>,
+    pub(super) step_names: BTreeMap<(RowId, String, u32), Numbered>,
 }
 
 /// Where a claimable execution stands: the least goes first.
@@ -299,6 +341,47 @@ impl Indexes {
         shift(&mut self.waiting_requests, old.and_then(waits), new.and_then(waits));
         let refused = |row: &Request| row.refusal.is_some().then_some(row.id);
         shift(&mut self.refused_requests, old.and_then(refused), new.and_then(refused));
+    }
+
+    fn suspension(&mut self, old: Option<&Suspension>, new: Option<&Suspension>) {
+        let key = |row: &Suspension| {
+            let key = row.key.clone()?;
+            Some(((row.execution, row.run, key), (row.execution, row.number)))
+        };
+        rename(&mut self.suspension_keys, old.and_then(key), new.and_then(key));
+    }
+
+    fn waitpoint(&mut self, old: Option<&Waitpoint>, new: Option<&Waitpoint>) {
+        let place = |row: &Waitpoint| (row.execution, row.seq);
+        let id = |row: &Waitpoint| ((row.execution, row.id), place(row));
+        rename(&mut self.waitpoint_ids, old.map(id), new.map(id));
+        let open = |row: &Waitpoint| row.is_open().then_some(place(row));
+        shift(&mut self.open_waitpoints, old.and_then(open), new.and_then(open));
+        let open = |row: &Waitpoint| row.is_open().then_some(((row.namespace, row.id), place(row)));
+        rename(&mut self.open_in, old.and_then(open), new.and_then(open));
+    }
+
+    fn signal(&mut self, old: Option<&(Signal, Payload)>, new: Option<&(Signal, Payload)>) {
+        let key = |(row, _): &(Signal, Payload)| {
+            let key = row.key.clone()?;
+            Some(((row.execution, row.waitpoint, key), (row.execution, row.seq)))
+        };
+        rename(&mut self.signal_keys, old.and_then(key), new.and_then(key));
+        let kept = |(row, _): &(Signal, Payload)| {
+            row.taken.is_none().then_some((row.execution, row.run, row.seq))
+        };
+        shift(&mut self.kept_signals, old.and_then(kept), new.and_then(kept));
+        let taken = |(row, _): &(Signal, Payload)| {
+            row.taken.map(|taken| (row.execution, taken.suspension, row.seq))
+        };
+        shift(&mut self.taken_signals, old.and_then(taken), new.and_then(taken));
+    }
+
+    fn step(&mut self, old: Option<&(Step, Payload)>, new: Option<&(Step, Payload)>) {
+        let name = |(row, _): &(Step, Payload)| {
+            ((row.execution, row.name.clone(), row.occurrence), (row.execution, row.seq))
+        };
+        rename(&mut self.step_names, old.map(name), new.map(name));
     }
 }
 

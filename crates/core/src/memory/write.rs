@@ -13,7 +13,7 @@ use crate::model::{
     LaneId, LaneMode, Namespace, NamespaceId, PastLease, Payload, RequestId, Result, Route,
     RouteId, RowId, Timestamp, WorkerRow,
 };
-use crate::store::{Read, Tx};
+use crate::store::{Read, Tx, WriteMail};
 
 impl Tx for Session<'_> {
     fn put_namespace(&mut self, name: &str, defaults: &Defaults) -> Result<Arc<Namespace>> {
@@ -205,6 +205,8 @@ impl Tx for Session<'_> {
         for lease in leases {
             self.write(Change::PastLease(lease, None));
         }
+        self.remove_mail(row);
+        self.drop_steps(row, 0)?;
         self.drop_result(row)?;
         self.write(Change::Input(row, None));
         self.write(Change::Execution(row, None));
@@ -340,7 +342,7 @@ impl Session<'_> {
         }
     }
 
-    fn expect_execution(&self, row: RowId) -> Result<()> {
+    pub(super) fn expect_execution(&self, row: RowId) -> Result<()> {
         match self.tables.executions.contains_key(&row) {
             true => Ok(()),
             false => Err(missing("execution", row.0)),

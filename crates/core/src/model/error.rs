@@ -65,6 +65,10 @@ codes! {
     InvalidInput "invalid_input" Invalid 400;
     /// The option belongs to a capability this version does not have.
     Unsupported "unsupported" Invalid 400;
+    /// The token does not authorise this; nothing else is said about it.
+    InvalidToken "invalid_token" Invalid 401;
+    /// Whoever calls may not do this.
+    Forbidden "forbidden" Invalid 403;
     /// Nothing has that name or id.
     NotFound "not_found" Gone 404;
     /// The worker no longer holds the lease; the details say why.
@@ -89,6 +93,12 @@ codes! {
     EdgeExists "edge_exists" Conflict 409;
     /// Something else needs or owns it.
     InUse "in_use" Conflict 409;
+    /// The name of the signing key stands for another secret, or for a key that is no longer used.
+    RotationConflict "rotation_conflict" Conflict 409;
+    /// The handler has changed: another kind of step was recorded under that name.
+    StepsDiverged "steps_diverged" Conflict 409;
+    /// The waitpoint takes no more signals; the details say why.
+    Closed "closed" Conflict 409;
     /// Events after that cursor have been removed.
     CursorExpired "cursor_expired" Gone 410;
     /// A payload or batch is larger than its limit.

@@ -63,8 +63,31 @@ pub struct Execution {
     pub member: Option<Arc<Member>>,
     /// The execution that made it, if one did.
     pub parent: Option<RowId>,
-    /// Whether it has made others.
-    pub spawned: bool,
+    /// What lies beside it.
+    pub beside: Beside,
+}
+
+/// What lies beside an execution, so that nobody has to look for what is not there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Beside {
+    /// It has made others.
+    pub children: bool,
+    /// It has, or had, suspensions, waitpoints or signals.
+    pub mail: bool,
+    /// It has recorded steps.
+    pub steps: bool,
+}
+
+impl Beside {
+    /// The number a store saves.
+    pub const fn code(self) -> i64 {
+        self.children as i64 | (self.mail as i64) << 1 | (self.steps as i64) << 2
+    }
+
+    /// What that number stands for.
+    pub const fn from_code(code: i64) -> Self {
+        Self { children: code & 1 != 0, mail: code & 2 != 0, steps: code & 4 != 0 }
+    }
 }
 
 /// What a worker last reported about its work.
@@ -102,6 +125,7 @@ impl Execution {
         let own = match &self.state {
             State::Waiting | State::Resumable | State::WaitingChildren(_) => None,
             State::Delayed(delay) => Some(delay.until),
+            State::Suspended(suspended) => suspended.until,
             State::Granted(grant) => Some(grant.until),
             State::Active(lease) => {
                 let times_out = self.policy.attempt_timeout.map(|limit| self.since + limit);
@@ -153,12 +177,14 @@ impl Execution {
                 let blocking = match delay.cause {
                     DelayCause::Backoff => Blocking::WaitingForRetryBackoff,
                     DelayCause::Start | DelayCause::Sleep => Blocking::WaitingForDelay,
+                    DelayCause::Resume => Blocking::WaitingForResumeDelay,
                 };
                 runnable(Eligibility::NotEligibleUntilTime, blocking)
             }
             State::WaitingChildren(_) => {
                 (Eligibility::BlockedByDependencies, Blocking::WaitingForChildren)
             }
+            State::Suspended(suspended) => (Eligibility::NotApplicable, suspended.reason.into()),
             State::Granted(_) => (Eligibility::NotApplicable, Blocking::WaitingForWorker),
             State::Active(_) | State::Ended(_) => (Eligibility::NotApplicable, Blocking::None),
         };
@@ -168,6 +194,7 @@ impl Execution {
             | State::Delayed(_)
             | State::WaitingChildren(_)
             | State::Granted(_) => Phase::Runnable,
+            State::Suspended(_) => Phase::Suspended,
             State::Active(_) => Phase::Active,
             State::Ended(_) => Phase::Terminal,
         };
@@ -193,7 +220,7 @@ impl Execution {
             State::Ended(_) if self.attempt == 0 => return Attempt::None,
             State::Ended(_) => return Attempt::AttemptTerminal,
             State::Waiting => Ready::Waiting,
-            State::Resumable => Ready::Resumable,
+            State::Resumable | State::Suspended(_) => Ready::Resumable,
             State::Delayed(delay) => delay.then,
             State::WaitingChildren(blocked) => blocked.then,
             State::Granted(grant) => grant.back,

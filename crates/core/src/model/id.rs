@@ -46,6 +46,10 @@ uuids! {
     FlowId,
     /// Names an edge that was staged by itself, within its flow.
     EdgeId,
+    /// Names a waitpoint.
+    WaitpointId,
+    /// Names a signal.
+    SignalId,
 }
 
 /// An id that follows from another and some words: the same every time, and next to ids of the

@@ -61,6 +61,26 @@ impl Limits {
     pub const FAN_IN: usize = 1000;
     /// Edges between the same two nodes.
     pub const PARALLEL_EDGES: usize = 16;
+    /// Signals of one execution, over all its runs.
+    pub const SIGNALS: usize = 10_000;
+    /// Recorded steps of one execution.
+    pub const STEPS: usize = 10_000;
+    /// Waitpoints of one execution that are open at once.
+    pub const OPEN_WAITPOINTS: usize = 200;
+    /// Waitpoints of one execution, over all its runs.
+    pub const WAITPOINTS: usize = 10_000;
+    /// Suspensions of one execution, over all its runs.
+    pub const SUSPENSIONS: usize = 100_000;
+    /// How deep the parts of a condition may be nested.
+    pub const CONDITION_DEPTH: usize = 4;
+    /// Parts of one condition.
+    pub const CONDITION_PARTS: usize = 200;
+    /// How many different people or senders one part of a condition may wait for.
+    pub const CONDITION_COUNT: usize = 1000;
+    /// Characters of the name of a signing key.
+    pub const KID: usize = 32;
+    /// Signing keys of one namespace.
+    pub const SIGNING_KEYS: usize = 1000;
     /// The shortest lease.
     pub const LEASE_MIN: Duration = Duration::from_secs(1);
     /// The longest lease.

@@ -1,6 +1,7 @@
 //! The nouns: ids, time, payloads, policy, the state of an execution, errors and limits.
 
 mod check;
+mod condition;
 mod error;
 mod execution;
 mod flow;
@@ -10,15 +11,19 @@ mod limits;
 mod payload;
 mod policy;
 mod rows;
+mod signing;
 mod state;
+mod step;
+mod suspension;
 mod tags;
 mod time;
 mod transition;
 
 pub(crate) use check::Check;
 pub use check::Violation;
+pub use condition::{Condition, Distinct, Offer, Offered, Tally};
 pub use error::{Again, Class, Code, Error, LeaseLost, Result};
-pub use execution::{Execution, Progress};
+pub use execution::{Beside, Execution, Progress};
 pub(crate) use flow::member_id;
 pub use flow::{
     CancelScope, Closing, ClosingCause, Extent, Flow, FlowCounts, FlowEnd, FlowOutcome, FlowState,
@@ -26,19 +31,28 @@ pub use flow::{
 };
 pub use id::{
     ChoreId, Cursor, DEFAULT_NAME, EdgeId, Epoch, ExecutionId, FlowId, FlowRow, LaneId, LeaseToken,
-    NamespaceId, RequestId, RouteId, RowId, Secret,
+    NamespaceId, RequestId, RouteId, RowId, Secret, SignalId, WaitpointId,
 };
 pub(crate) use id::{default_name, derived};
 pub use join::{Beginning, Edge, Join, Need, Otherwise, Rest, Verdict, When};
 pub use limits::{Limits, Settings};
 pub use payload::Payload;
-pub use policy::{Backoff, Defaults, Fallback, OnParentEnd, Policy, RetryOn, RetryPolicy};
+pub use policy::{
+    Backoff, Defaults, Fallback, OnParentEnd, Policy, RetryOn, RetryPolicy, SuspensionPolicy,
+};
 pub use rows::{
     Key, KeyOf, Lane, LaneMode, LeaseEnd, Namespace, PastLease, Route, RouteTable, WorkerRow,
 };
+pub use signing::{KeyState, SigningKey, SigningSecret};
 pub use state::{
     Attempt, Axes, Blocked, Blocking, CancelRequest, DelayCause, Eligibility, End, EndReason,
     Grant, Lease, Outcome, Ownership, Phase, Ready, State, StateColumns, Status, Timer,
+};
+pub use step::{Step, StepFacts};
+pub use suspension::{
+    Approval, CloseReason, EndedBy, Fingerprint, OnTimeout, Signal, SignalFacts, SuspendReason,
+    Suspended, Suspension, SuspensionCourse, SuspensionEnd, SuspensionTerms, TakenSignal,
+    TokenTrace, Waitpoint, WaitpointState,
 };
 pub use tags::{TagChanges, Tags};
 pub use time::{Timestamp, duration_ms, option_duration_ms};

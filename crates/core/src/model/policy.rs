@@ -3,7 +3,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Check, Limits, option_duration_ms};
+use super::{Check, Limits, OnTimeout, option_duration_ms};
 use crate::retry::FailureClass;
 
 /// How an execution is treated; frozen when it is submitted.
@@ -44,9 +44,9 @@ pub struct Policy {
     /// What becomes of it when the execution that made it ends first (it is cancelled).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_parent_end: Option<OnParentEnd>,
-    /// Refused: suspension is not part of this version.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub suspension: Option<Value>,
+    /// How long it may be suspended, and what happens then.
+    #[serde(skip_serializing_if = "SuspensionPolicy::is_empty")]
+    pub suspension: SuspensionPolicy,
     /// Refused: budgets are not part of this version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budgets: Option<Value>,
@@ -70,6 +70,25 @@ pub enum OnParentEnd {
     Cancel,
     /// It goes on.
     Abandon,
+}
+
+/// What holds for suspensions that do not say otherwise.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SuspensionPolicy {
+    /// After how long a suspension times out (never).
+    #[serde(rename = "timeout_ms", with = "option_duration_ms")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<Duration>,
+    /// What happens then (it fails).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_timeout: Option<OnTimeout>,
+}
+
+impl SuspensionPolicy {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// When and how often a failed attempt is tried again.
@@ -297,6 +316,8 @@ impl Policy {
         fill(&mut self.retention, &defaults.retention);
         fill(&mut self.key_window, &defaults.key_window);
         fill(&mut self.on_parent_end, &defaults.on_parent_end);
+        fill(&mut self.suspension.timeout, &defaults.suspension.timeout);
+        fill(&mut self.suspension.on_timeout, &defaults.suspension.on_timeout);
         if self.fallbacks.is_empty() {
             self.fallbacks.clone_from(&defaults.fallbacks);
         }
@@ -311,6 +332,7 @@ impl Policy {
             ("deadline_ms", self.deadline, Duration::from_millis(1)),
             ("retention_ms", self.retention, Duration::ZERO),
             ("key_window_ms", self.key_window, Duration::ZERO),
+            ("suspension.timeout_ms", self.suspension.timeout, Duration::from_millis(1)),
         ] {
             if let Some(value) = value {
                 check.duration(&field(name), value, min, Limits::DURATION_MAX);
@@ -323,7 +345,6 @@ impl Policy {
             }
         }
         for (name, value) in [
-            ("suspension", &self.suspension),
             ("budgets", &self.budgets),
             ("quotas", &self.quotas),
             ("concurrency_key", &self.concurrency_key),

@@ -229,6 +229,11 @@ pub enum LeaseEnd {
     },
     /// Its holder waits for its children.
     WaitedForChildren,
+    /// Its holder waits for signals.
+    Suspended {
+        /// In which of the execution's suspensions.
+        suspension: u32,
+    },
     /// It was not renewed in time.
     Expired,
     /// An operator took it away.
@@ -273,7 +278,8 @@ impl LeaseEnd {
             | Self::Failed { .. }
             | Self::Released { .. }
             | Self::Delayed { .. }
-            | Self::WaitedForChildren => LeaseLost::Finished,
+            | Self::WaitedForChildren
+            | Self::Suspended { .. } => LeaseLost::Finished,
             Self::TimedOut { .. } | Self::Expired | Self::DeadlinePassed => LeaseLost::Expired,
             Self::Revoked { .. } => LeaseLost::Revoked,
             Self::Cancelled { .. } => LeaseLost::Cancelled,

@@ -3,7 +3,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Error, Result, Secret, Timestamp, option_duration_ms};
+use super::{
+    Error, OnTimeout, Result, Secret, SuspendReason, Suspended, Timestamp, option_duration_ms,
+};
 
 /// What an execution is doing, with exactly the data that belongs to it.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,6 +22,8 @@ pub enum State {
     Active(Lease),
     /// Its join is open: it waits for what comes before it, or for its children.
     WaitingChildren(Blocked),
+    /// It waits for signals, for an operator or for time, and nobody owns it.
+    Suspended(Suspended),
     /// Over, until it is replayed or removed.
     Ended(End),
 }
@@ -64,6 +68,8 @@ pub enum DelayCause {
     Backoff,
     /// Its worker asked to continue later.
     Sleep,
+    /// Whoever resumed it asked for it to go on later.
+    Resume,
 }
 
 /// What becomes of an execution when its join is satisfied.
@@ -196,6 +202,8 @@ pub enum EndReason {
     MemberFailed,
     /// The execution that made it has ended.
     ParentEnded,
+    /// What it was suspended for did not come in time.
+    SuspensionTimeout,
 }
 
 impl EndReason {
@@ -228,6 +236,7 @@ impl EndReason {
             Self::FlowDeadline => "flow_deadline",
             Self::MemberFailed => "member_failed",
             Self::ParentEnded => "parent_ended",
+            Self::SuspensionTimeout => "suspension_timeout",
         }
     }
 }
@@ -248,6 +257,8 @@ pub enum Status {
     Active,
     /// Its join is open: it waits for what comes before it, or for its children.
     WaitingChildren,
+    /// It waits for signals, for an operator or for time.
+    Suspended,
     /// A worker delivered the result.
     Completed,
     /// No attempt succeeded.
@@ -262,13 +273,14 @@ pub enum Status {
 
 impl Status {
     /// Every status, in the order of an execution's life.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Waiting,
         Self::Resumable,
         Self::Delayed,
         Self::Granted,
         Self::Active,
         Self::WaitingChildren,
+        Self::Suspended,
         Self::Completed,
         Self::Failed,
         Self::Cancelled,
@@ -285,6 +297,7 @@ impl Status {
             Self::Granted => "granted",
             Self::Active => "active",
             Self::WaitingChildren => "waiting_children",
+            Self::Suspended => "suspended",
             Self::Completed => "completed",
             Self::Failed => "failed",
             Self::Cancelled => "cancelled",
@@ -310,6 +323,7 @@ impl Status {
             Self::Granted => 3,
             Self::Active => 4,
             Self::WaitingChildren => 5,
+            Self::Suspended => 6,
             Self::Completed => 10,
             Self::Failed => 11,
             Self::Cancelled => 12,
@@ -352,6 +366,7 @@ impl State {
             Self::Granted(_) => Status::Granted,
             Self::Active(_) => Status::Active,
             Self::WaitingChildren(_) => Status::WaitingChildren,
+            Self::Suspended(_) => Status::Suspended,
             Self::Ended(end) => end.outcome.into(),
         }
     }
@@ -365,6 +380,7 @@ impl State {
             | Self::Resumable
             | Self::Delayed(_)
             | Self::WaitingChildren(_)
+            | Self::Suspended(_)
             | Self::Ended(_) => None,
         }
     }
@@ -400,6 +416,11 @@ impl State {
                 cancel.as_ref().map(to_json)
             }
             Self::WaitingChildren(blocked) => Some(to_json(blocked)),
+            Self::Suspended(Suspended { number, reason, until, on_timeout }) => {
+                columns.until = *until;
+                let (number, reason, on_timeout) = (*number, *reason, *on_timeout);
+                Some(to_json(&SuspendedDetail { number, reason, on_timeout }))
+            }
             Self::Ended(end) => Some(to_json(&EndDetail {
                 reason: end.reason,
                 message: end.message.as_deref(),
@@ -448,6 +469,11 @@ impl State {
             Status::WaitingChildren => {
                 Self::WaitingChildren(detail.and_then(from_json).ok_or_else(corrupt)?)
             }
+            Status::Suspended => {
+                let SuspendedDetail { number, reason, on_timeout } =
+                    detail.and_then(from_json).ok_or_else(corrupt)?;
+                Self::Suspended(Suspended { number, reason, until: columns.until, on_timeout })
+            }
             Status::Completed
             | Status::Failed
             | Status::Cancelled
@@ -483,6 +509,13 @@ struct DelayDetail {
 }
 
 #[derive(Serialize, Deserialize)]
+struct SuspendedDetail {
+    number: u32,
+    reason: SuspendReason,
+    on_timeout: OnTimeout,
+}
+
+#[derive(Serialize, Deserialize)]
 struct EndDetail<T> {
     reason: EndReason,
     #[serde(default = "none", skip_serializing_if = "Option::is_none")]
@@ -500,7 +533,7 @@ fn none<T>() -> Option<T> {
 pub struct StateColumns<'a> {
     /// [`Status::code`].
     pub state: i64,
-    /// When the state ends by itself: delay, grant or lease.
+    /// When the state ends by itself: delay, grant, lease or suspension.
     pub until: Option<Timestamp>,
     /// Who leases or has reserved it.
     pub worker: Option<&'a str>,
@@ -539,6 +572,8 @@ pub enum Phase {
     Runnable,
     /// Leased.
     Active,
+    /// Not owned, and waiting for signals.
+    Suspended,
     /// Over.
     Terminal,
 }
@@ -569,7 +604,7 @@ pub enum Eligibility {
     BlockedByLaneState,
     /// Its join is open.
     BlockedByDependencies,
-    /// It is owned, reserved or over.
+    /// It is owned, reserved, suspended or over.
     NotApplicable,
 }
 
@@ -589,6 +624,36 @@ pub enum Blocking {
     PausedByOperator,
     /// It waits for what comes before it, or for its children.
     WaitingForChildren,
+    /// It was resumed, and goes on later.
+    WaitingForResumeDelay,
+    /// It waits for a signal.
+    WaitingForSignal,
+    /// It waits for an approval.
+    WaitingForApproval,
+    /// It waits for another system.
+    WaitingForCallback,
+    /// It waits for a tool.
+    WaitingForToolResult,
+    /// A policy stopped it.
+    PausedByPolicy,
+    /// It waits for a budget.
+    WaitingForBudget,
+}
+
+impl From<SuspendReason> for Blocking {
+    fn from(reason: SuspendReason) -> Self {
+        match reason {
+            SuspendReason::WaitingForSignal | SuspendReason::StepBoundary => Self::WaitingForSignal,
+            SuspendReason::WaitingForApproval => Self::WaitingForApproval,
+            SuspendReason::WaitingForCallback => Self::WaitingForCallback,
+            SuspendReason::WaitingForToolResult => Self::WaitingForToolResult,
+            SuspendReason::WaitingForOperatorReview | SuspendReason::ManualPause => {
+                Self::PausedByOperator
+            }
+            SuspendReason::PausedByPolicy => Self::PausedByPolicy,
+            SuspendReason::PausedByBudget => Self::WaitingForBudget,
+        }
+    }
 }
 
 /// What an execution's attempt is doing.
@@ -641,6 +706,12 @@ mod tests {
                 then: Ready::Waiting,
                 delay: Some(Duration::from_secs(1)),
                 start_at: None,
+            }),
+            State::Suspended(Suspended {
+                number: 3,
+                reason: SuspendReason::WaitingForApproval,
+                until: Some(at),
+                on_timeout: OnTimeout::Escalate,
             }),
             end(Outcome::Completed, EndReason::Completed, None),
             end(Outcome::Failed, EndReason::MaxReclaims, Some("gone")),

@@ -48,6 +48,14 @@ pub enum Cause {
     Stage,
     /// Its worker waits for its children.
     WaitChildren,
+    /// Its worker waits for signals.
+    Suspend,
+    /// A signal met the condition it was suspended for.
+    Signal,
+    /// An operator resumed it.
+    Resume,
+    /// What it was suspended for did not come in time.
+    SuspensionTimeout,
 }
 
 impl Cause {
@@ -74,6 +82,10 @@ impl Cause {
             Self::Join => "join",
             Self::Stage => "stage",
             Self::WaitChildren => "wait_children",
+            Self::Suspend => "suspend",
+            Self::Signal => "signal",
+            Self::Resume => "resume",
+            Self::SuspensionTimeout => "suspension_timeout",
         }
     }
 }
@@ -135,12 +147,16 @@ transitions! {
     Active => Fail => Waiting | Delayed | Failed;
     Active => Delay => Resumable | Delayed;
     Active => WaitChildren => WaitingChildren;
+    Active => Suspend => Suspended;
+    Suspended => Signal => Resumable | Delayed;
+    Suspended => Resume => Resumable | Delayed;
+    Suspended => SuspensionTimeout => Resumable | Failed | Cancelled | Expired;
     Active => Release => Waiting;
     Active => Revoke => Waiting;
     Active => WorkerGone => Waiting;
     Active => LeaseExpired => Waiting | Delayed | Failed;
-    Waiting | Resumable | Delayed | Granted | Active | WaitingChildren => Cancel => Cancelled;
-    Waiting | Resumable | Delayed | Granted | Active | WaitingChildren => Deadline => Expired;
+    Waiting | Resumable | Delayed | Granted | Active | WaitingChildren | Suspended => Cancel => Cancelled;
+    Waiting | Resumable | Delayed | Granted | Active | WaitingChildren | Suspended => Deadline => Expired;
     Completed | Failed | Cancelled | Expired | Skipped => Replay => Waiting | WaitingChildren;
 }
 

@@ -11,9 +11,9 @@ use crate::command::{Command, Context};
 use crate::event::{EventKind, log};
 use crate::lane;
 use crate::model::{
-    Blocked, Check, Code, Epoch, Error, Execution, ExecutionId, FlowTerms, Key, KeyOf, Lane,
-    LaneMode, Limits, Member, Namespace, NamespaceId, Policy, Ready, Result, RouteId, RowId, State,
-    Status, Timestamp, default_name,
+    Beside, Blocked, Check, Code, Epoch, Error, Execution, ExecutionId, FlowTerms, Key, KeyOf,
+    Lane, LaneMode, Limits, Member, Namespace, NamespaceId, Policy, Ready, Result, RouteId, RowId,
+    State, Status, Timestamp, default_name,
 };
 use crate::namespace;
 use crate::store::{Read, Tx};
@@ -513,7 +513,7 @@ pub(crate) fn insert(
         key: item.key.clone(),
         member: place.member,
         parent: place.parent,
-        spawned: false,
+        beside: Beside::default(),
     };
     tx.insert(&execution, &item.input, fingerprint.as_ref())?;
     log(tx, cx, &execution, EventKind::Submitted, None, None)?;

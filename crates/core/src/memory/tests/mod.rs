@@ -14,9 +14,9 @@ use uuid::Uuid;
 use super::MemoryStore;
 use crate::event::{EventKind, NewEvent};
 use crate::model::{
-    Defaults, DelayCause, End, EndReason, Epoch, Execution, ExecutionId, Grant, LaneId, Lease,
-    LeaseEnd, NamespaceId, Outcome, PastLease, Payload, Policy, Ready, RouteId, RowId, Secret,
-    State, Tags, Timer, Timestamp, WorkerRow,
+    Beside, Defaults, DelayCause, End, EndReason, Epoch, Execution, ExecutionId, Grant, LaneId,
+    Lease, LeaseEnd, NamespaceId, Outcome, PastLease, Payload, Policy, Ready, RouteId, RowId,
+    Secret, State, Tags, Timer, Timestamp, WorkerRow,
 };
 use crate::store::{Source, Store, Tx};
 
@@ -85,7 +85,7 @@ fn execution(row: i64, state: State) -> Execution {
         key: None,
         member: None,
         parent: None,
-        spawned: false,
+        beside: Beside::default(),
     }
 }
 

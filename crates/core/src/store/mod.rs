@@ -1,10 +1,11 @@
 //! The storage contract: rows, and the few indexed questions the rules ask.
 //!
-//! A store never decides anything. It is synchronous: whoever runs it chooses the thread. Three
+//! A store never decides anything. It is synchronous: whoever runs it chooses the thread. Its
 //! layers:
 //!
 //! - [`Read`]: questions, on a consistent view;
 //! - [`Tx`]: the same view with writes, which the questions that follow see;
+//! - [`ReadMail`] and [`WriteMail`]: those of them about what waits beside an execution;
 //! - [`Store`]: the place itself, which begins transactions.
 //!
 //! What every store owes to the rules:
@@ -16,6 +17,8 @@
 //! - A transaction that is dropped leaves no trace, also not in the store's caches.
 //! - A failed write fails with an [`Error`] whose code says what sort: `unavailable`,
 //!   `storage_full` and `read_only` concern the store, everything else the command.
+
+mod mail;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -31,6 +34,8 @@ use crate::model::{
     FlowId, FlowRow, FlowStatus, Join, Key, Lane, LaneId, Namespace, NamespaceId, PastLease,
     Payload, RequestId, Result, RouteId, RouteTable, RowId, Status, Tags, Timestamp, WorkerRow,
 };
+
+pub use mail::{ReadMail, WriteMail};
 
 /// A place rows can be read from.
 pub trait Source: Send {
@@ -118,7 +123,7 @@ impl BackupProgress {
 }
 
 /// Questions about a consistent view.
-pub trait Read {
+pub trait Read: ReadMail {
     /// The `now` of the last commit.
     fn last_now(&mut self) -> Result<Timestamp>;
 
@@ -347,7 +352,7 @@ pub trait Read {
 }
 
 /// A view that can be written to.
-pub trait Tx: Read {
+pub trait Tx: Read + WriteMail {
     /// Creates a namespace or replaces its defaults.
     fn put_namespace(&mut self, name: &str, defaults: &Defaults) -> Result<Arc<Namespace>>;
 
@@ -385,7 +390,8 @@ pub trait Tx: Read {
     /// Gives an execution that has none its place in a flow.
     fn save_member(&mut self, execution: &Execution) -> Result<()>;
 
-    /// Removes an execution with its input, result, tags, ended leases, join and edges.
+    /// Removes an execution with its input, result, tags, ended leases, join, edges, suspensions,
+    /// waitpoints, signals and steps.
     fn remove(&mut self, execution: &Execution) -> Result<()>;
 
     /// Sets or replaces an execution's result.

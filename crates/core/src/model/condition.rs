@@ -1,0 +1,670 @@
+//! When a suspended execution goes on: a small language over the signals it collects.
+//!
+//! A condition is checked once, when it is given, and evaluated signal by signal: a [`Tally`] keeps
+//! what each of its parts has seen, and never more than the part needs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Check, Code, Limits};
+
+/// When a suspended execution goes on.
+///
+/// ```
+/// # use everloom_core::{Condition, Distinct};
+/// let two_of_three = Condition::count(2, Distinct::Waitpoints, ["finance", "legal", "ops"]);
+/// let or_the_boss = Condition::any([two_of_three, Condition::approval("boss", 1)]);
+/// assert_eq!(or_the_boss.waitpoints(), ["finance", "legal", "ops", "boss"]);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "when", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Condition {
+    /// A signal came.
+    Signal {
+        /// At the waitpoint of that key; to the execution itself when absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        waitpoint: Option<String>,
+        /// Of that name; of any when absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
+    },
+    /// So many people approved, or enough refused.
+    Approval {
+        /// At the waitpoint of that key.
+        waitpoint: String,
+        /// How many different people must approve.
+        #[serde(default = "one")]
+        approvers: u32,
+        /// How many rejections settle it as well; with 0 none does.
+        #[serde(default = "one")]
+        rejections: u32,
+        /// The role an approver must have.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        role: Option<String>,
+    },
+    /// All of these are so.
+    All {
+        /// The parts.
+        of: Vec<Condition>,
+    },
+    /// One of these is so.
+    Any {
+        /// The parts.
+        of: Vec<Condition>,
+    },
+    /// So many different ones came.
+    Count {
+        /// How many.
+        n: u32,
+        /// Different in what.
+        distinct: Distinct,
+        /// At the waitpoints of these keys.
+        waitpoints: Vec<String>,
+        /// Of that name; of any when absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
+    },
+    /// An operator said so; no signal will do.
+    Operator,
+    /// Its time has come; no signal will do.
+    Timeout,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// In what signals must differ to count apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Distinct {
+    /// Each waitpoint counts once.
+    Waitpoints,
+    /// Each signal counts.
+    Signals,
+    /// Each who sends counts once.
+    Sources,
+}
+
+impl Condition {
+    /// Any signal to the execution itself.
+    pub fn signal() -> Self {
+        Self::Signal { waitpoint: None, name: None }
+    }
+
+    /// Any signal at a waitpoint.
+    pub fn at(waitpoint: impl Into<String>) -> Self {
+        Self::Signal { waitpoint: Some(waitpoint.into()), name: None }
+    }
+
+    /// Approval by so many different people, at a waitpoint; one rejection settles it too.
+    pub fn approval(waitpoint: impl Into<String>, approvers: u32) -> Self {
+        Self::Approval { waitpoint: waitpoint.into(), approvers, rejections: 1, role: None }
+    }
+
+    /// Only signals of that name, for a part that asks for signals.
+    #[must_use]
+    pub fn named(mut self, wanted: impl Into<String>) -> Self {
+        if let Self::Signal { name, .. } | Self::Count { name, .. } = &mut self {
+            *name = Some(wanted.into());
+        }
+        self
+    }
+
+    /// Only people of that role, for a part that asks for approval.
+    #[must_use]
+    pub fn by_role(mut self, wanted: impl Into<String>) -> Self {
+        if let Self::Approval { role, .. } = &mut self {
+            *role = Some(wanted.into());
+        }
+        self
+    }
+
+    /// All of these.
+    pub fn all(of: impl IntoIterator<Item = Self>) -> Self {
+        Self::All { of: of.into_iter().collect() }
+    }
+
+    /// One of these.
+    pub fn any(of: impl IntoIterator<Item = Self>) -> Self {
+        Self::Any { of: of.into_iter().collect() }
+    }
+
+    /// So many different ones.
+    pub fn count<K: Into<String>>(
+        n: u32,
+        distinct: Distinct,
+        waitpoints: impl IntoIterator<Item = K>,
+    ) -> Self {
+        let waitpoints = waitpoints.into_iter().map(Into::into).collect();
+        Self::Count { n, distinct, waitpoints, name: None }
+    }
+
+    /// Adds everything that is wrong with it, each with its path.
+    pub(crate) fn check(&self, check: &mut Check, field: &str) {
+        let mut parts = 0;
+        self.check_part(check, field, 1, &mut parts);
+        check.at_most(field, parts, Limits::CONDITION_PARTS);
+        check.at_most(field, self.waitpoints().len(), Limits::OPEN_WAITPOINTS);
+    }
+
+    fn check_part(&self, check: &mut Check, path: &str, depth: usize, parts: &mut usize) {
+        *parts += 1;
+        if *parts > Limits::CONDITION_PARTS {
+            return;
+        }
+        if depth > Limits::CONDITION_DEPTH {
+            let what = format!("is nested deeper than {}", Limits::CONDITION_DEPTH);
+            check.violate(Code::InvalidInput, path, what);
+            return;
+        }
+        match self {
+            Self::Signal { waitpoint, name } => {
+                check_names(check, path, waitpoint.iter().chain(name));
+            }
+            Self::Approval { waitpoint, approvers, rejections, role } => {
+                check.that(*approvers > 0, path, || "needs at least one approver".into());
+                check.at_most(path, *approvers as usize, Limits::CONDITION_COUNT);
+                check.at_most(path, *rejections as usize, Limits::CONDITION_COUNT);
+                check_names(check, path, [waitpoint].into_iter().chain(role));
+            }
+            Self::All { of } | Self::Any { of } => {
+                check.that(!of.is_empty(), path, || "names no part".into());
+                for (index, part) in of.iter().enumerate() {
+                    part.check_part(check, &format!("{path}.of[{index}]"), depth + 1, parts);
+                }
+            }
+            Self::Count { n, distinct, waitpoints, name } => {
+                check.that(*n > 0, path, || "counts to 0; 1 is the least".into());
+                check.that(!waitpoints.is_empty(), path, || "names no waitpoint".into());
+                check.at_most(path, waitpoints.len(), Limits::OPEN_WAITPOINTS);
+                let different = waitpoints.iter().collect::<BTreeSet<_>>().len();
+                let limit = match distinct {
+                    Distinct::Waitpoints => different,
+                    Distinct::Signals => Limits::SIGNALS,
+                    Distinct::Sources => Limits::CONDITION_COUNT,
+                };
+                check.that(*n as usize <= limit, path, || {
+                    format!("counts to {n}, and there can be at most {limit}")
+                });
+                check_names(check, path, waitpoints.iter().chain(name));
+            }
+            Self::Operator | Self::Timeout => {}
+        }
+    }
+
+    /// Whether it can become so, as far as signals go: not by an operator or by time alone.
+    pub fn heeds_signals(&self) -> bool {
+        match self {
+            Self::Signal { .. } | Self::Approval { .. } | Self::Count { .. } => true,
+            Self::All { of } => of.iter().all(Self::heeds_signals),
+            Self::Any { of } => of.iter().any(Self::heeds_signals),
+            Self::Operator | Self::Timeout => false,
+        }
+    }
+
+    /// The keys of the waitpoints it names, in the order it names them.
+    pub fn waitpoints(&self) -> Vec<&str> {
+        let mut keys = Vec::new();
+        self.each_part(&mut |part| match part {
+            Self::Signal { waitpoint, .. } => add_new(&mut keys, waitpoint.iter()),
+            Self::Approval { waitpoint, .. } => add_new(&mut keys, [waitpoint].into_iter()),
+            Self::Count { waitpoints, .. } => add_new(&mut keys, waitpoints.iter()),
+            Self::All { .. } | Self::Any { .. } | Self::Operator | Self::Timeout => {}
+        });
+        keys
+    }
+
+    /// The names of signals it waits for at a waitpoint, or at the execution itself; none means
+    /// that any will do.
+    pub fn names_at(&self, at: Option<&str>) -> Vec<&str> {
+        let (mut names, mut any) = (Vec::new(), false);
+        self.each_part(&mut |part| {
+            let (here, name) = match part {
+                Self::Signal { waitpoint, name } => (waitpoint.as_deref() == at, name),
+                Self::Count { waitpoints, name, .. } => {
+                    (at.is_some_and(|at| waitpoints.iter().any(|key| key == at)), name)
+                }
+                _ => return,
+            };
+            if here {
+                add_new(&mut names, name.iter());
+                any |= name.is_none();
+            }
+        });
+        if any { vec![] } else { names }
+    }
+
+    /// The approvals it asks for at a waitpoint.
+    pub fn approvals_at(&self, at: &str) -> Vec<&Self> {
+        let mut found = Vec::new();
+        self.each_part(&mut |part| {
+            if matches!(part, Self::Approval { waitpoint, .. } if waitpoint == at) {
+                found.push(part);
+            }
+        });
+        found
+    }
+
+    fn each_part<'a>(&'a self, look: &mut dyn FnMut(&'a Self)) {
+        look(self);
+        if let Self::All { of } | Self::Any { of } = self {
+            of.iter().for_each(|part| part.each_part(look));
+        }
+    }
+}
+
+fn check_names<'a>(check: &mut Check, path: &str, names: impl Iterator<Item = &'a String>) {
+    names.for_each(|name| check.name(path, name));
+}
+
+fn add_new<'a>(known: &mut Vec<&'a str>, new: impl Iterator<Item = &'a String>) {
+    for name in new {
+        if !known.contains(&name.as_str()) {
+            known.push(name);
+        }
+    }
+}
+
+/// A signal as a condition sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Offer<'a> {
+    /// The key of the waitpoint it came to; none if it came to the execution itself.
+    pub waitpoint: Option<&'a str>,
+    /// Its name.
+    pub name: &'a str,
+    /// Who sent it.
+    pub source: &'a str,
+    /// Whether its sender approves or rejects, if that is what it says.
+    pub approves: Option<bool>,
+}
+
+/// What a condition has seen so far, part by part.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Tally {
+    /// For one signal: whether it came.
+    Seen(bool),
+    /// For a count of signals: how many came.
+    Times(u32),
+    /// For a count of what differs: what came, never more than are needed.
+    Different(BTreeSet<String>),
+    /// For approvals: the last word of each who spoke.
+    Verdicts(BTreeMap<String, bool>),
+    /// For several parts, in their order.
+    Parts(Vec<Tally>),
+    /// For what no signal brings about.
+    Apart,
+}
+
+/// What became of a signal that was offered to a condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Offered {
+    /// No part waits for signals there.
+    NotMeant,
+    /// Parts wait for signals there, but for none of that name.
+    OtherName,
+    /// It was meant, and what it says was known already.
+    NothingNew,
+    /// It brought the condition on.
+    Counted,
+}
+
+impl Tally {
+    /// Nothing has come yet.
+    pub fn new(condition: &Condition) -> Self {
+        match condition {
+            Condition::Signal { .. } => Self::Seen(false),
+            Condition::Approval { .. } => Self::Verdicts(BTreeMap::new()),
+            Condition::Count { distinct: Distinct::Signals, .. } => Self::Times(0),
+            Condition::Count { .. } => Self::Different(BTreeSet::new()),
+            Condition::All { of } | Condition::Any { of } => {
+                Self::Parts(of.iter().map(Self::new).collect())
+            }
+            Condition::Operator | Condition::Timeout => Self::Apart,
+        }
+    }
+
+    /// Takes a signal into account. A signal that several parts mean counts in each of them.
+    pub fn offer(&mut self, condition: &Condition, signal: Offer<'_>) -> Offered {
+        match (condition, self) {
+            (Condition::Signal { waitpoint, name }, Self::Seen(seen)) => {
+                if waitpoint.as_deref() != signal.waitpoint {
+                    return Offered::NotMeant;
+                }
+                if name.as_ref().is_some_and(|name| name != signal.name) {
+                    return Offered::OtherName;
+                }
+                counted(!std::mem::replace(seen, true))
+            }
+            (Condition::Approval { waitpoint, approvers, rejections, .. }, Self::Verdicts(all)) => {
+                if signal.waitpoint != Some(waitpoint) {
+                    return Offered::NotMeant;
+                }
+                let Some(approves) = signal.approves else { return Offered::OtherName };
+                if settled(all, *approvers, *rejections) {
+                    return Offered::NothingNew;
+                }
+                let before = all.insert(signal.source.to_owned(), approves);
+                counted(before != Some(approves))
+            }
+            (Condition::Count { n, distinct, waitpoints, name }, seen) => {
+                let Some(key) =
+                    signal.waitpoint.filter(|at| waitpoints.iter().any(|key| key == at))
+                else {
+                    return Offered::NotMeant;
+                };
+                if name.as_ref().is_some_and(|name| name != signal.name) {
+                    return Offered::OtherName;
+                }
+                match seen {
+                    Self::Times(times) => {
+                        let more = *times < *n;
+                        *times += u32::from(more);
+                        counted(more)
+                    }
+                    Self::Different(seen) => {
+                        let what = if *distinct == Distinct::Sources { signal.source } else { key };
+                        counted(seen.len() < *n as usize && seen.insert(what.to_owned()))
+                    }
+                    _ => Offered::NotMeant,
+                }
+            }
+            (Condition::All { of } | Condition::Any { of }, Self::Parts(parts)) => {
+                let offered = of.iter().zip(parts).map(|(part, seen)| seen.offer(part, signal));
+                offered.max().unwrap_or(Offered::NotMeant)
+            }
+            _ => Offered::NotMeant,
+        }
+    }
+
+    /// Whether the condition is met.
+    pub fn is_met(&self, condition: &Condition) -> bool {
+        match (condition, self) {
+            (Condition::Signal { .. }, Self::Seen(seen)) => *seen,
+            (Condition::Approval { approvers, rejections, .. }, Self::Verdicts(all)) => {
+                settled(all, *approvers, *rejections)
+            }
+            (Condition::Count { n, .. }, Self::Times(times)) => times >= n,
+            (Condition::Count { n, .. }, Self::Different(seen)) => seen.len() >= *n as usize,
+            (Condition::All { of }, Self::Parts(parts)) => {
+                of.iter().zip(parts).all(|(part, seen)| seen.is_met(part))
+            }
+            (Condition::Any { of }, Self::Parts(parts)) => {
+                of.iter().zip(parts).any(|(part, seen)| seen.is_met(part))
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether signals can still bring the condition about, if they come only to the execution
+    /// itself and to waitpoints of which `open` says so.
+    pub fn can_be_met(&self, condition: &Condition, open: &dyn Fn(&str) -> bool) -> bool {
+        match (condition, self) {
+            _ if self.is_met(condition) => true,
+            (Condition::Signal { waitpoint, .. }, _) => waitpoint.as_deref().is_none_or(open),
+            (Condition::Approval { waitpoint, .. }, _) => open(waitpoint),
+            (Condition::Count { n, waitpoints, .. }, Self::Different(seen))
+                if matches!(condition, Condition::Count { distinct: Distinct::Waitpoints, .. }) =>
+            {
+                let mut keys: BTreeSet<&str> =
+                    waitpoints.iter().map(String::as_str).filter(|key| open(key)).collect();
+                keys.extend(seen.iter().map(String::as_str));
+                keys.len() >= *n as usize
+            }
+            (Condition::Count { waitpoints, .. }, _) => waitpoints.iter().any(|key| open(key)),
+            (Condition::All { of }, Self::Parts(parts)) => {
+                of.iter().zip(parts).all(|(part, seen)| seen.can_be_met(part, open))
+            }
+            (Condition::Any { of }, Self::Parts(parts)) => {
+                of.iter().zip(parts).any(|(part, seen)| seen.can_be_met(part, open))
+            }
+            _ => false,
+        }
+    }
+
+    /// What is still waited for, in words: `1 of 3 approvals: waiting for finance, legal`.
+    pub fn tell(&self, condition: &Condition) -> String {
+        match (condition, self) {
+            (Condition::Signal { waitpoint, name }, _) => {
+                let what = match name {
+                    Some(name) => format!("the signal `{name}`"),
+                    None => "a signal".to_owned(),
+                };
+                match waitpoint {
+                    Some(key) => format!("{what} at {key}"),
+                    None => what,
+                }
+            }
+            (Condition::Approval { waitpoint, approvers, role, .. }, Self::Verdicts(all)) => {
+                let by = role.as_ref().map(|role| format!(" by {role}")).unwrap_or_default();
+                let noun = if *approvers == 1 { "approval" } else { "approvals" };
+                let has = all.values().filter(|approves| **approves).count();
+                format!("{has} of {approvers} {noun}{by}: waiting for {waitpoint}")
+            }
+            (Condition::Count { n, distinct, waitpoints, name }, seen) => {
+                let what = match (name, distinct) {
+                    (Some(name), _) => format!("`{name}`"),
+                    (None, Distinct::Waitpoints) => "waitpoints".to_owned(),
+                    (None, Distinct::Signals) => "signals".to_owned(),
+                    (None, Distinct::Sources) => "senders".to_owned(),
+                };
+                let done = |key: &str| matches!(seen, Self::Different(seen) if seen.contains(key));
+                let open: Vec<&str> = waitpoints
+                    .iter()
+                    .map(String::as_str)
+                    .filter(|key| *distinct != Distinct::Waitpoints || !done(key))
+                    .collect();
+                format!("{} of {n} {what}: waiting for {}", seen.count(), open.join(", "))
+            }
+            (Condition::All { of }, Self::Parts(parts)) => {
+                tell_approvals(of, parts).unwrap_or_else(|| tell_parts("all of", of, parts))
+            }
+            (Condition::Any { of }, Self::Parts(parts)) => tell_parts("one of", of, parts),
+            (Condition::Timeout, _) => "its time".to_owned(),
+            _ => "an operator".to_owned(),
+        }
+    }
+
+    fn count(&self) -> usize {
+        match self {
+            Self::Seen(seen) => usize::from(*seen),
+            Self::Times(times) => *times as usize,
+            Self::Different(seen) => seen.len(),
+            Self::Verdicts(all) => all.len(),
+            Self::Parts(_) | Self::Apart => 0,
+        }
+    }
+}
+
+fn counted(new: bool) -> Offered {
+    if new { Offered::Counted } else { Offered::NothingNew }
+}
+
+/// Whether enough approved, or enough refused.
+fn settled(verdicts: &BTreeMap<String, bool>, approvers: u32, rejections: u32) -> bool {
+    let approved = verdicts.values().filter(|approves| **approves).count();
+    let rejected = verdicts.len() - approved;
+    approved >= approvers as usize || (rejections > 0 && rejected >= rejections as usize)
+}
+
+/// Several approvals by one person each read as one sentence.
+fn tell_approvals(of: &[Condition], parts: &[Tally]) -> Option<String> {
+    let mut open = Vec::new();
+    for (part, seen) in of.iter().zip(parts) {
+        match part {
+            Condition::Approval { waitpoint, approvers: 1, role: None, .. } => {
+                if !seen.is_met(part) {
+                    open.push(waitpoint.as_str());
+                }
+            }
+            _ => return None,
+        }
+    }
+    let (has, all) = (of.len() - open.len(), of.len());
+    (all > 1).then(|| format!("{has} of {all} approvals: waiting for {}", open.join(", ")))
+}
+
+fn tell_parts(all_or_one: &str, of: &[Condition], parts: &[Tally]) -> String {
+    let open = of.iter().zip(parts).filter(|(part, seen)| !seen.is_met(part));
+    let open: Vec<String> = open.map(|(part, seen)| seen.tell(part)).collect();
+    match &open[..] {
+        [one] => one.clone(),
+        _ => format!("{all_or_one} ({})", open.join("; ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problems(condition: &Condition) -> Vec<(String, String)> {
+        let mut check = Check::default();
+        condition.check(&mut check, "condition");
+        match check.finish() {
+            Ok(()) => vec![],
+            Err(error) if error.violations().is_empty() => {
+                vec![(error.field().unwrap_or_default().to_owned(), error.message().to_owned())]
+            }
+            Err(error) => {
+                error.violations().into_iter().map(|one| (one.field, one.message)).collect()
+            }
+        }
+    }
+
+    fn offer<'a>(waitpoint: &'a str, name: &'a str, source: &'a str) -> Offer<'a> {
+        Offer { waitpoint: Some(waitpoint), name, source, approves: None }
+    }
+
+    fn verdict<'a>(waitpoint: &'a str, source: &'a str, approves: bool) -> Offer<'a> {
+        let name = if approves { "approved" } else { "rejected" };
+        Offer { waitpoint: Some(waitpoint), name, source, approves: Some(approves) }
+    }
+
+    #[test]
+    fn everything_wrong_is_told_with_its_path() {
+        let nested = |part| Condition::all([part]);
+        let four = nested(nested(nested(Condition::signal())));
+        assert!(problems(&four).is_empty());
+        let [(path, message)] = &problems(&nested(four))[..] else { panic!("one problem") };
+        assert_eq!(path, "condition.of[0].of[0].of[0].of[0]");
+        assert!(message.contains("nested deeper than 4"), "{message}");
+
+        let bad = Condition::any([
+            Condition::all([]),
+            Condition::count(0, Distinct::Signals, Vec::<String>::new()),
+            Condition::count(2, Distinct::Waitpoints, ["a", "a"]),
+            Condition::at("not a name"),
+            Condition::approval("a", 0),
+        ]);
+        let found = problems(&bad);
+        let paths: Vec<_> = found.iter().map(|(path, _)| path.as_str()).collect();
+        let of = |index: usize| format!("condition.of[{index}]");
+        assert_eq!(paths, [of(0), of(1), of(1), of(2), of(3), of(4)], "{found:?}");
+        assert!(problems(&Condition::count(9, Distinct::Signals, ["a"])).is_empty());
+    }
+
+    #[test]
+    fn two_signals_of_one_sender_count_once_when_senders_are_counted() {
+        let condition = Condition::count(2, Distinct::Sources, ["a", "b"]).named("yes");
+        let mut seen = Tally::new(&condition);
+        assert_eq!(seen.offer(&condition, offer("a", "yes", "ann")), Offered::Counted);
+        assert_eq!(seen.offer(&condition, offer("b", "yes", "ann")), Offered::NothingNew);
+        assert_eq!(seen.offer(&condition, offer("b", "no", "bob")), Offered::OtherName);
+        assert_eq!(seen.offer(&condition, offer("c", "yes", "bob")), Offered::NotMeant);
+        assert!(!seen.is_met(&condition));
+        assert_eq!(seen.offer(&condition, offer("b", "yes", "bob")), Offered::Counted);
+        assert!(seen.is_met(&condition));
+    }
+
+    #[test]
+    fn each_count_keeps_its_own_tally() {
+        let count = |key: &str| Condition::count(1, Distinct::Signals, [key]);
+        let condition = Condition::all([Condition::all([count("a")]), count("b")]);
+        let mut seen = Tally::new(&condition);
+        seen.offer(&condition, offer("a", "x", "s"));
+        seen.offer(&condition, offer("a", "x", "s"));
+        assert!(!seen.is_met(&condition));
+        seen.offer(&condition, offer("b", "x", "s"));
+        assert!(seen.is_met(&condition));
+    }
+
+    #[test]
+    fn an_approval_takes_the_last_word_of_each_person_until_it_is_settled() {
+        let condition =
+            Condition::Approval { waitpoint: "a".into(), approvers: 2, rejections: 2, role: None };
+        let mut seen = Tally::new(&condition);
+        assert_eq!(seen.offer(&condition, verdict("a", "ann", false)), Offered::Counted);
+        assert_eq!(seen.offer(&condition, verdict("a", "ann", true)), Offered::Counted);
+        assert_eq!(seen.offer(&condition, verdict("a", "ann", true)), Offered::NothingNew);
+        assert_eq!(seen.offer(&condition, offer("a", "approved", "bob")), Offered::OtherName);
+        assert!(!seen.is_met(&condition));
+        assert_eq!(seen.offer(&condition, verdict("a", "bob", true)), Offered::Counted);
+        assert!(seen.is_met(&condition));
+        assert_eq!(seen.offer(&condition, verdict("a", "ann", false)), Offered::NothingNew);
+        assert!(seen.is_met(&condition));
+    }
+
+    #[test]
+    fn one_rejection_settles_an_approval_unless_it_says_otherwise() {
+        let condition = Condition::approval("a", 3);
+        let mut seen = Tally::new(&condition);
+        seen.offer(&condition, verdict("a", "ann", false));
+        assert!(seen.is_met(&condition));
+        let never =
+            Condition::Approval { waitpoint: "a".into(), approvers: 1, rejections: 0, role: None };
+        let mut seen = Tally::new(&never);
+        seen.offer(&never, verdict("a", "ann", false));
+        assert!(!seen.is_met(&never));
+    }
+
+    #[test]
+    fn what_is_missing_is_told_in_words() {
+        let three =
+            Condition::all(["finance", "legal", "ops"].map(|at| Condition::approval(at, 1)));
+        let mut seen = Tally::new(&three);
+        seen.offer(&three, verdict("ops", "olga", true));
+        assert_eq!(seen.tell(&three), "1 of 3 approvals: waiting for finance, legal");
+
+        let condition = Condition::any([
+            Condition::count(2, Distinct::Waitpoints, ["finance", "legal", "ops"]),
+            Condition::at("boss").named("go"),
+            Condition::approval("cto", 1).by_role("cto"),
+        ]);
+        let mut seen = Tally::new(&condition);
+        seen.offer(&condition, offer("ops", "go", "o"));
+        assert_eq!(
+            seen.tell(&condition),
+            "one of (1 of 2 waitpoints: waiting for finance, legal; the signal `go` at boss; \
+             0 of 1 approval by cto: waiting for cto)"
+        );
+    }
+
+    #[test]
+    fn no_signal_stands_for_an_operator_or_for_time() {
+        for condition in [Condition::Operator, Condition::Timeout] {
+            let mut seen = Tally::new(&condition);
+            assert_eq!(seen.offer(&condition, offer("a", "operator", "s")), Offered::NotMeant);
+            assert!(!seen.is_met(&condition) && !condition.heeds_signals());
+        }
+    }
+
+    #[test]
+    fn a_condition_whose_waitpoints_have_closed_can_not_be_met() {
+        let condition = Condition::all([
+            Condition::at("a"),
+            Condition::count(2, Distinct::Waitpoints, ["b", "c", "d"]),
+        ]);
+        let mut seen = Tally::new(&condition);
+        let open = |closed: &'static str| move |key: &str| !closed.contains(key);
+        assert!(seen.can_be_met(&condition, &open("c")));
+        assert!(!seen.can_be_met(&condition, &open("cd")));
+        assert!(!seen.can_be_met(&condition, &open("a")));
+        seen.offer(&condition, offer("a", "x", "s"));
+        seen.offer(&condition, offer("d", "x", "s"));
+        assert!(seen.can_be_met(&condition, &open("acd")));
+        assert!(!seen.can_be_met(&condition, &open("abcd")));
+    }
+}
