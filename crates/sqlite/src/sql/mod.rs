@@ -14,7 +14,12 @@ pub(crate) mod namespaces;
 pub(crate) mod past_leases;
 pub(crate) mod payloads;
 pub(crate) mod routes;
+pub(crate) mod signals;
+pub(crate) mod signing_keys;
+pub(crate) mod steps;
+pub(crate) mod suspensions;
 pub(crate) mod tags;
+pub(crate) mod waitpoints;
 pub(crate) mod workers;
 
 pub(crate) const BEGIN_READ: &str = "BEGIN";

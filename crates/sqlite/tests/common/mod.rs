@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use everloom_core::{
-    Defaults, Epoch, EventKind, Execution, ExecutionId, Lane, LaneId, Lease, MemoryStore,
+    Beside, Defaults, Epoch, EventKind, Execution, ExecutionId, Lane, LaneId, Lease, MemoryStore,
     NamespaceId, NewEvent, Payload, Read, RouteId, RowId, Secret, Source, State, Store, Tags,
     Timestamp, Transaction,
 };
@@ -86,7 +86,7 @@ impl Queue {
             gated: false,
             member: None,
             parent: None,
-            spawned: false,
+            beside: Beside::default(),
         }
     }
 
