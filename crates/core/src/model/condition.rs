@@ -278,6 +278,9 @@ pub struct Offer<'a> {
     pub source: &'a str,
     /// Whether its sender approves or rejects, if that is what it says.
     pub approves: Option<bool>,
+    /// The roles of whoever sent it; none means that it may speak for any, as the bearer of a
+    /// token may.
+    pub roles: Option<&'a [String]>,
 }
 
 /// What a condition has seen so far, part by part.
@@ -306,6 +309,8 @@ pub enum Offered {
     NotMeant,
     /// Parts wait for signals there, but for none of that name.
     OtherName,
+    /// Parts wait for approval there, but by people of another role.
+    OtherRole,
     /// It was meant, and what it says was known already.
     NothingNew,
     /// It brought the condition on.
@@ -339,11 +344,17 @@ impl Tally {
                 }
                 counted(!std::mem::replace(seen, true))
             }
-            (Condition::Approval { waitpoint, approvers, rejections, .. }, Self::Verdicts(all)) => {
+            (
+                Condition::Approval { waitpoint, approvers, rejections, role },
+                Self::Verdicts(all),
+            ) => {
                 if signal.waitpoint != Some(waitpoint) {
                     return Offered::NotMeant;
                 }
                 let Some(approves) = signal.approves else { return Offered::OtherName };
+                if !speaks_for(signal.roles, role.as_ref()) {
+                    return Offered::OtherRole;
+                }
                 if settled(all, *approvers, *rejections) {
                     return Offered::NothingNew;
                 }
@@ -479,6 +490,10 @@ impl Tally {
     }
 }
 
+fn speaks_for(roles: Option<&[String]>, wanted: Option<&String>) -> bool {
+    wanted.is_none_or(|wanted| roles.is_none_or(|roles| roles.contains(wanted)))
+}
+
 fn counted(new: bool) -> Offered {
     if new { Offered::Counted } else { Offered::NothingNew }
 }
@@ -535,12 +550,13 @@ mod tests {
     }
 
     fn offer<'a>(waitpoint: &'a str, name: &'a str, source: &'a str) -> Offer<'a> {
-        Offer { waitpoint: Some(waitpoint), name, source, approves: None }
+        Offer { waitpoint: Some(waitpoint), name, source, approves: None, roles: Some(&[]) }
     }
 
     fn verdict<'a>(waitpoint: &'a str, source: &'a str, approves: bool) -> Offer<'a> {
         let name = if approves { "approved" } else { "rejected" };
-        Offer { waitpoint: Some(waitpoint), name, source, approves: Some(approves) }
+        let waitpoint = Some(waitpoint);
+        Offer { waitpoint, name, source, approves: Some(approves), roles: Some(&[]) }
     }
 
     #[test]
@@ -618,6 +634,19 @@ mod tests {
         let mut seen = Tally::new(&never);
         seen.offer(&never, verdict("a", "ann", false));
         assert!(!seen.is_met(&never));
+    }
+
+    #[test]
+    fn only_people_of_the_role_count_when_one_is_asked_for() {
+        let condition = Condition::approval("a", 1).by_role("cfo");
+        let mut seen = Tally::new(&condition);
+        let roles = ["cto".to_owned()];
+        let cto = Offer { roles: Some(&roles), ..verdict("a", "ann", true) };
+        assert_eq!(seen.offer(&condition, cto), Offered::OtherRole);
+        assert!(!seen.is_met(&condition));
+        let bearer = Offer { roles: None, ..verdict("a", "token", true) };
+        assert_eq!(seen.offer(&condition, bearer), Offered::Counted);
+        assert!(seen.is_met(&condition));
     }
 
     #[test]

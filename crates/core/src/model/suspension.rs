@@ -306,7 +306,8 @@ pub struct Signal {
     pub id: SignalId,
     /// The waitpoint it came to; none if it came to the execution itself.
     pub waitpoint: Option<WaitpointId>,
-    /// Names it among those that came to the same place.
+    /// Names it among the execution's, together with the waitpoint if it came with a token: who
+    /// bears one token can not take the names of others.
     pub key: Option<String>,
     /// The run it came in.
     pub run: u32,
