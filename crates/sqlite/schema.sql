@@ -344,8 +344,7 @@ CREATE INDEX retired ON executions (due_at) WHERE due_at IS NOT NULL AND state >
 
 CREATE INDEX routes_of_namespace ON routes (namespace);
 
-CREATE UNIQUE INDEX signals_by_key ON signals (execution, key, ifnull(waitpoint, x''))
-    WHERE key IS NOT NULL;
+CREATE UNIQUE INDEX signals_by_key ON signals (execution, key) WHERE key IS NOT NULL;
 
 CREATE INDEX signals_kept ON signals (execution, run) WHERE suspension IS NULL;
 

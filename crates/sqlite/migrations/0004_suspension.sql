@@ -155,10 +155,7 @@ CREATE TABLE signals (
 
 CREATE INDEX signals_kept ON signals (execution, run) WHERE suspension IS NULL;
 CREATE INDEX signals_taken ON signals (execution, suspension) WHERE suspension IS NOT NULL;
-
--- Nulls would all be different.
-CREATE UNIQUE INDEX signals_by_key ON signals (execution, key, ifnull(waitpoint, x''))
-    WHERE key IS NOT NULL;
+CREATE UNIQUE INDEX signals_by_key ON signals (execution, key) WHERE key IS NOT NULL;
 
 CREATE TABLE steps (
     execution  INTEGER NOT NULL,

@@ -65,13 +65,8 @@ impl ReadMail for View<'_> {
         Ok(signals::last(self.conn, execution)?)
     }
 
-    fn signal_by_key(
-        &mut self,
-        execution: RowId,
-        waitpoint: Option<WaitpointId>,
-        key: &str,
-    ) -> Result<Option<Signal>> {
-        Ok(signals::by_key(self.conn, execution, waitpoint, key)?)
+    fn signal_by_key(&mut self, execution: RowId, key: &str) -> Result<Option<Signal>> {
+        Ok(signals::by_key(self.conn, execution, key)?)
     }
 
     fn kept_signals(&mut self, execution: RowId, run: u32) -> Result<Vec<Signal>> {

@@ -28,14 +28,8 @@ pub(crate) fn last(conn: &Connection, execution: RowId) -> Result<u32> {
     Ok(last.unwrap_or(0))
 }
 
-pub(crate) fn by_key(
-    conn: &Connection,
-    execution: RowId,
-    waitpoint: Option<WaitpointId>,
-    key: &str,
-) -> Result<Option<Signal>> {
-    let waitpoint = waitpoint.as_ref().map_or(&[][..], |id| id.0.as_bytes());
-    first(conn, sql::BY_KEY, params![execution.0, key, waitpoint], from_row)
+pub(crate) fn by_key(conn: &Connection, execution: RowId, key: &str) -> Result<Option<Signal>> {
+    first(conn, sql::BY_KEY, params![execution.0, key], from_row)
 }
 
 pub(crate) fn kept(conn: &Connection, execution: RowId, run: u32) -> Result<Vec<Signal>> {

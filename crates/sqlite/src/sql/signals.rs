@@ -19,7 +19,7 @@ pub(crate) const LAST_SEQ: &str = "
 pub(crate) const BY_KEY: &str = select!(
     "
     FROM signals INDEXED BY signals_by_key
-    WHERE execution = ?1 AND key = ?2 AND ifnull(waitpoint, x'') = ?3"
+    WHERE execution = ?1 AND key = ?2"
 );
 
 pub(crate) const KEPT: &str = select!(
