@@ -1,6 +1,8 @@
 //! Rows to test a store with.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
+pub(crate) mod mail;
+
 use std::fmt::Debug;
 use std::path::Path;
 use std::sync::Arc;
