@@ -141,7 +141,7 @@ const WORK: &[(&str, Work)] = &[
     }),
     ("no signal_by_key", |tx, _, row, _| 1 + tx.signal_by_key(row, "none").unwrap().iter().count()),
     ("kept_signals", |tx, _, row, _| tx.kept_signals(row, 1).unwrap().len()),
-    ("taken_signals", |tx, _, row, _| tx.taken_signals(row, 3, 20, 3).unwrap().len()),
+    ("taken_signals", |tx, _, row, n| tx.taken_signals(row, 3, n / 2, 2).unwrap().len()),
     ("signals", |tx, _, row, n| tx.signals(row, n / 2, 5).unwrap().len()),
     ("signal_payloads", |tx, _, row, n| tx.signal_payloads(row, &[n / 2, n]).unwrap().len()),
     ("step", |tx, _, row, n| tx.step(row, &format!("s{}", n / 2), 0).unwrap().iter().count()),
