@@ -194,14 +194,11 @@ impl Condition {
         }
     }
 
-    /// Whether it can become so, as far as signals go: not by an operator or by time alone.
-    pub fn heeds_signals(&self) -> bool {
-        match self {
-            Self::Signal { .. } | Self::Approval { .. } | Self::Count { .. } => true,
-            Self::All { of } => of.iter().all(Self::heeds_signals),
-            Self::Any { of } => of.iter().any(Self::heeds_signals),
-            Self::Operator | Self::Timeout => false,
-        }
+    /// Whether it asks for its time to come.
+    pub(crate) fn asks_for_time(&self) -> bool {
+        let mut asks = false;
+        self.each_part(&mut |part| asks |= *part == Self::Timeout);
+        asks
     }
 
     /// The keys of the waitpoints it names, in the order it names them.
@@ -236,15 +233,17 @@ impl Condition {
         if any { vec![] } else { names }
     }
 
-    /// The approvals it asks for at a waitpoint.
-    pub fn approvals_at(&self, at: &str) -> Vec<&Self> {
-        let mut found = Vec::new();
-        self.each_part(&mut |part| {
-            if matches!(part, Self::Approval { waitpoint, .. } if waitpoint == at) {
-                found.push(part);
+    /// The role of whoever is asked for approval at a waitpoint, once for each approval asked for
+    /// there; none where anyone will do.
+    pub(crate) fn roles_at(&self, at: &str) -> Vec<Option<&str>> {
+        let mut roles = Vec::new();
+        self.each_part(&mut |part| match part {
+            Self::Approval { waitpoint, role, .. } if waitpoint == at => {
+                roles.push(role.as_deref());
             }
+            _ => {}
         });
-        found
+        roles
     }
 
     fn each_part<'a>(&'a self, look: &mut dyn FnMut(&'a Self)) {
@@ -315,6 +314,13 @@ pub enum Offered {
     NothingNew,
     /// It brought the condition on.
     Counted,
+}
+
+impl Offered {
+    /// Whether it brought the condition on.
+    pub fn has_counted(self) -> bool {
+        self == Self::Counted
+    }
 }
 
 impl Tally {
@@ -410,11 +416,12 @@ impl Tally {
         }
     }
 
-    /// Whether signals can still bring the condition about, if they come only to the execution
-    /// itself and to waitpoints of which `open` says so.
+    /// Whether the condition can still come about, if signals come only to the execution itself
+    /// and to waitpoints of which `open` says so.
     pub fn can_be_met(&self, condition: &Condition, open: &dyn Fn(&str) -> bool) -> bool {
         match (condition, self) {
             _ if self.is_met(condition) => true,
+            (Condition::Operator | Condition::Timeout, _) => true,
             (Condition::Signal { waitpoint, .. }, _) => waitpoint.as_deref().is_none_or(open),
             (Condition::Approval { waitpoint, .. }, _) => open(waitpoint),
             (Condition::Count { n, waitpoints, .. }, Self::Different(seen))
@@ -676,7 +683,7 @@ mod tests {
         for condition in [Condition::Operator, Condition::Timeout] {
             let mut seen = Tally::new(&condition);
             assert_eq!(seen.offer(&condition, offer("a", "operator", "s")), Offered::NotMeant);
-            assert!(!seen.is_met(&condition) && !condition.heeds_signals());
+            assert!(!seen.is_met(&condition) && seen.can_be_met(&condition, &|_| false));
         }
     }
 
