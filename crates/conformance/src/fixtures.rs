@@ -178,7 +178,7 @@ pub fn unhold(execution: ExecutionId) -> Unhold {
 
 /// Runs an ended execution again.
 pub fn replay(execution: ExecutionId) -> Replay {
-    Replay { namespace: ns(), execution }
+    Replay { namespace: ns(), ..Replay::new(execution) }
 }
 
 /// Removes an ended execution.

@@ -496,7 +496,7 @@ impl ReadMail for FaultyTx<'_> {
         fn inbox(namespace: NamespaceId, key: Option<&str>, after: Option<WaitpointId>, limit: usize) -> Vec<Waitpoint>;
         fn count_signed(namespace: NamespaceId, kid: &str) -> u64;
         fn last_signal(execution: RowId) -> u32;
-        fn signal_by_key(execution: RowId, waitpoint: Option<WaitpointId>, key: &str) -> Option<Signal>;
+        fn signal_by_key(execution: RowId, key: &str) -> Option<Signal>;
         fn kept_signals(execution: RowId, run: u32) -> Vec<Signal>;
         fn taken_signals(execution: RowId, suspension: u32, after: u32, limit: usize) -> Vec<Signal>;
         fn signals(execution: RowId, after: u32, limit: usize) -> Vec<Signal>;

@@ -9,9 +9,9 @@ use crate::command::Context;
 use crate::delete;
 use crate::flow::{self, FlowWork};
 use crate::misses::Misses;
-use crate::model::{ChoreId, FlowRow, NamespaceId, Result, RowId, Timestamp};
+use crate::model::{ChoreId, FlowRow, NamespaceId, Result, RowId, Timestamp, WaitpointId};
 use crate::store::Tx;
-use crate::worker;
+use crate::{suspend, worker};
 
 /// Work that is done in slices.
 #[derive(Clone, Debug, PartialEq)]
@@ -64,6 +64,13 @@ pub enum ChoreKind {
         /// The last child that was looked at.
         after: Option<RowId>,
     },
+    /// Close a waitpoint, because its time is over.
+    ExpireWaitpoint {
+        /// The execution.
+        execution: RowId,
+        /// The waitpoint.
+        waitpoint: WaitpointId,
+    },
 }
 
 /// What a slice of a chore leaves behind.
@@ -87,6 +94,9 @@ pub(crate) fn work(tx: &mut dyn Tx, cx: &Context, due: Vec<Chore>, rows: usize) 
             ChoreKind::Flow { flow, work } => {
                 let (flow, work) = (*flow, work.clone());
                 flows.entry(flow).or_default().push((chore, work));
+            }
+            ChoreKind::ExpireWaitpoint { .. } => {
+                misses.pass(slice(tx, cx, chore, rows))?;
             }
             _ if others < OTHERS => {
                 others += 1;
@@ -115,6 +125,9 @@ fn slice(tx: &mut dyn Tx, cx: &Context, mut chore: Chore, rows: usize) -> Result
         ChoreKind::RemoveFlow { flow } => flow::remove(tx, cx, *flow, rows, "retention")?,
         ChoreKind::CancelChildren { parent, after } => {
             flow::children::cancel(tx, cx, *parent, after, rows)?
+        }
+        ChoreKind::ExpireWaitpoint { execution, waitpoint } => {
+            suspend::expire(tx, cx, *execution, *waitpoint)?
         }
         ChoreKind::Flow { .. } => Slice::Done,
     };

@@ -10,12 +10,15 @@ use crate::command::{Command, Context};
 use crate::event::{EventKind, log};
 use crate::finish::take_slots;
 use crate::flow::{Bound, bindings, gate};
+use crate::misses::Misses;
 use crate::model::{
     Cause, Check, DEFAULT_NAME, Error, Execution, ExecutionId, Fallback, FlowId, Grant, Lane,
     LaneMode, Lease, LeaseToken, Limits, Namespace, Payload, Ready, Result, RouteId, State, Tags,
     Timestamp, default_name, duration_ms, option_duration_ms,
 };
+use crate::steps::{StepPage, StepView, recorded};
 use crate::store::Tx;
+use crate::suspend::{Resumption, resumption};
 
 /// Takes the next work a worker can do.
 ///
@@ -172,6 +175,15 @@ pub struct Leased {
     /// What it waited for and was to be handed over, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub bound: BTreeMap<String, Bound>,
+    /// What came while it was suspended, if it was in this run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resumption: Option<Resumption>,
+    /// The steps it has recorded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<StepView>,
+    /// Whether it has recorded more steps than these: [`crate::ListSteps`] has the rest.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub more_steps: bool,
 }
 
 impl Leased {
@@ -370,7 +382,7 @@ pub(crate) fn grant(
     log(tx, cx, execution, EventKind::Granted, Some(worker), None)
 }
 
-/// The answer for executions just leased, with as many inputs as fit.
+/// The answer for executions just leased, with as much of what belongs to them as fits.
 pub(crate) fn leased(
     tx: &mut dyn Tx,
     cx: &Context,
@@ -379,44 +391,57 @@ pub(crate) fn leased(
 ) -> Result<Vec<Leased>> {
     let rows: Vec<_> = taken.iter().map(|taken| taken.execution.row).collect();
     let inputs = tx.inputs(&rows)?;
-    let routes = tx.routes(namespace.id)?;
     let mut room = cx.limits().batch_bytes;
     let mut leases = Vec::with_capacity(taken.len());
-    for (Taken { execution, lane, resumed }, input) in taken.iter().zip(inputs) {
-        let State::Active(lease) = &execution.state else {
-            continue;
-        };
-        let input = (input.bytes.len() <= room).then_some(input);
-        room -= input.as_ref().map_or(0, |input| input.bytes.len());
-        let route = routes.get(execution.route).ok_or_else(unknown_route)?;
-        let bound = bindings(tx, execution, &mut room)?;
-        leases.push(Leased {
-            lease: LeaseToken {
-                execution: execution.id,
-                epoch: execution.epoch,
-                secret: lease.secret,
-            },
-            expires_at: lease.until,
-            namespace: namespace.name.clone(),
-            lane: lane.clone(),
-            kind: route.kind.clone(),
-            capabilities: route.capabilities.clone(),
-            attempt: execution.attempt,
-            run: execution.run,
-            retries: execution.retries,
-            resumed: *resumed,
-            input,
-            priority: execution.priority,
-            created_at: execution.created_at,
-            deadline_at: execution.deadline_at,
-            tags: (*execution.tags).clone(),
-            fallback: execution.policy.fallback(execution.retries).cloned(),
-            flow: execution.member.as_ref().map(|member| member.flow_id),
-            node: execution.member.as_ref().map(|member| member.node.clone()),
-            bound,
-        });
+    let mut misses = Misses::default();
+    for (taken, input) in taken.iter().zip(inputs) {
+        leases.extend(misses.pass(lease(tx, namespace, taken, input, &mut room))?);
     }
+    misses.finish()?;
     Ok(leases)
+}
+
+fn lease(
+    tx: &mut dyn Tx,
+    namespace: &Namespace,
+    Taken { execution, lane, resumed }: &Taken,
+    input: Payload,
+    room: &mut usize,
+) -> Result<Leased> {
+    let State::Active(lease) = &execution.state else {
+        return Err(Error::bug("an execution that was claimed has no lease"));
+    };
+    let input = (input.bytes.len() <= *room).then_some(input);
+    *room -= input.as_ref().map_or(0, |input| input.bytes.len());
+    let routes = tx.routes(namespace.id)?;
+    let route = routes.get(execution.route).ok_or_else(unknown_route)?;
+    let bound = bindings(tx, execution, room)?;
+    let resumption = resumption(tx, execution, room)?;
+    let StepPage { steps, next } = recorded(tx, execution, room)?;
+    Ok(Leased {
+        lease: LeaseToken { execution: execution.id, epoch: execution.epoch, secret: lease.secret },
+        expires_at: lease.until,
+        namespace: namespace.name.clone(),
+        lane: lane.clone(),
+        kind: route.kind.clone(),
+        capabilities: route.capabilities.clone(),
+        attempt: execution.attempt,
+        run: execution.run,
+        retries: execution.retries,
+        resumed: *resumed,
+        input,
+        priority: execution.priority,
+        created_at: execution.created_at,
+        deadline_at: execution.deadline_at,
+        tags: (*execution.tags).clone(),
+        fallback: execution.policy.fallback(execution.retries).cloned(),
+        flow: execution.member.as_ref().map(|member| member.flow_id),
+        node: execution.member.as_ref().map(|member| member.node.clone()),
+        bound,
+        resumption,
+        steps,
+        more_steps: next.is_some(),
+    })
 }
 
 /// The answer for an execution just reserved.

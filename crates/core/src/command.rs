@@ -9,7 +9,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
-use crate::model::{ExecutionId, FlowId, Limits, Result, Secret, Settings, Timestamp};
+use crate::model::{
+    ExecutionId, FlowId, Limits, Result, Secret, Settings, SignalId, SigningSecret, Timestamp,
+    WaitpointId,
+};
 use crate::store::{Read, Tx};
 
 /// A change, as plain data. Its rule is its [`apply`](Command::apply).
@@ -93,6 +96,21 @@ impl<'a> Context<'a> {
     /// A new time-ordered id of a flow.
     pub fn flow_id(&self) -> FlowId {
         FlowId(self.execution_id().0)
+    }
+
+    /// A new time-ordered id of a waitpoint.
+    pub fn waitpoint_id(&self) -> WaitpointId {
+        WaitpointId(self.execution_id().0)
+    }
+
+    /// A new time-ordered id of a signal.
+    pub fn signal_id(&self) -> SignalId {
+        SignalId(self.execution_id().0)
+    }
+
+    /// A new signing secret.
+    pub fn signing_secret(&self) -> SigningSecret {
+        SigningSecret::new(self.with_random(Rng::random))
     }
 
     /// A new lease secret.

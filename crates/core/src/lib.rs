@@ -43,6 +43,7 @@ mod priority;
 mod replay;
 mod revoke;
 mod set_tags;
+mod steps;
 
 mod worker;
 
@@ -108,12 +109,22 @@ pub use replay::{Replay, Replayed};
 pub use retry::{Failure, FailureClass};
 pub use revoke::{NothingToRevoke, RevokeLease, RevokeOutcome};
 pub use set_tags::{SetTags, Tagged};
+pub use steps::{KeepSteps, ListSteps, RecordStep, StepPage, StepRecorded, StepView};
 pub use store::{
     BackupProgress, Count, EventScan, EventSlice, EventSpan, FlowScan, FlowSlice, ListScan,
     ListSlice, MemberCount, News, Read, ReadMail, Source, Store, StoreInfo, Transaction, Tx,
     WriteMail,
 };
 pub use submit::{NewExecution, Submission, Submit, Submitted};
+pub use suspend::{
+    ApprovalAsked, Approve, CloseWaitpoint, CloseWaitpointOutcome, CreateWaitpoint,
+    CreatedWaitpoint, DeliverSignal, Delivered, Effect, InboxPage, KeyRevoked, ListInbox,
+    ListSignals, ListSigningKeys, ListSuspensions, ListWaitpoints, ObserveSignals, Reject, Resume,
+    Resumed, Resumption, RevokeSigningKey, RotateOutcome, RotateSigningKey, SeedOutcome,
+    SeedSigningKey, SignalPage, SignalTo, SignalView, SigningKeyView, SigningKeys, Suspend,
+    SuspendOutcome, SuspensionPage, SuspensionView, Ticket, Token, WaitpointName, WaitpointPage,
+    WaitpointView,
+};
 pub use worker::{
     ExpiredLease, ExpiredLeaseCursor, ExpiredLeasePage, Heartbeat, HeartbeatWorker,
     ListExpiredLeases, ListWorkers, MarkWorkerDead, MarkedDead, RegisterWorker, Registration,

@@ -172,7 +172,7 @@ impl ReadMail for Recorder<'_> {
         fn inbox(&mut self, namespace: NamespaceId, key: Option<&str>, after: Option<WaitpointId>, limit: usize) -> Vec<Waitpoint>;
         fn count_signed(&mut self, namespace: NamespaceId, kid: &str) -> u64;
         fn last_signal(&mut self, execution: RowId) -> u32;
-        fn signal_by_key(&mut self, execution: RowId, waitpoint: Option<WaitpointId>, key: &str) -> Option<Signal>;
+        fn signal_by_key(&mut self, execution: RowId, key: &str) -> Option<Signal>;
         fn kept_signals(&mut self, execution: RowId, run: u32) -> Vec<Signal>;
         fn taken_signals(&mut self, execution: RowId, suspension: u32, after: u32, limit: usize) -> Vec<Signal>;
         fn signals(&mut self, execution: RowId, after: u32, limit: usize) -> Vec<Signal>;

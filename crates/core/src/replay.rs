@@ -8,8 +8,9 @@ use crate::event::{EventKind, log};
 use crate::flow;
 use crate::lease::load;
 use crate::model::{
-    Cause, Code, Error, Execution, ExecutionId, Result, State, Status, default_name,
+    Cause, Code, Error, Execution, ExecutionId, Result, RowId, State, Status, default_name,
 };
+use crate::steps::KeepSteps;
 use crate::store::Tx;
 
 /// Starts a new run of an ended execution: retries and reclaims begin at zero, its deadline is as
@@ -22,6 +23,16 @@ pub struct Replay {
     pub namespace: String,
     /// Which execution.
     pub execution: ExecutionId,
+    /// Which of its recorded steps it keeps.
+    #[serde(default)]
+    pub steps: KeepSteps,
+}
+
+impl Replay {
+    /// A replay that keeps all recorded steps.
+    pub fn new(execution: ExecutionId) -> Self {
+        Self { namespace: default_name(), execution, steps: KeepSteps::All }
+    }
 }
 
 /// The execution runs again.
@@ -40,12 +51,20 @@ impl Command for Replay {
     fn apply(&self, tx: &mut dyn Tx, cx: &Context) -> Result<Replayed> {
         let mut execution = load(tx, &self.namespace, self.execution)?;
         check_replay(&execution)?;
+        let dropped = self.steps.first_dropped(tx, &execution)?;
         if let Some(member) = execution.member.clone() {
-            return flow::replay_member(tx, cx, member.flow, &member.node);
+            let replayed = flow::replay_member(tx, cx, member.flow, &member.node)?;
+            drop_steps(tx, execution.row, dropped)?;
+            return Ok(replayed);
         }
         reopen(tx, cx, &mut execution, State::Waiting)?;
+        drop_steps(tx, execution.row, dropped)?;
         Ok(Replayed { status: execution.status(), run: execution.run })
     }
+}
+
+fn drop_steps(tx: &mut dyn Tx, row: RowId, from: Option<u32>) -> Result<()> {
+    from.map_or(Ok(()), |from| tx.drop_steps(row, from))
 }
 
 /// Refuses to replay what has not ended, or what was replayed too often.

@@ -81,13 +81,8 @@ impl ReadMail for Session<'_> {
         Ok(last_of(&self.tables.signals, execution).map_or(0, |row| row.0.seq))
     }
 
-    fn signal_by_key(
-        &mut self,
-        execution: RowId,
-        waitpoint: Option<WaitpointId>,
-        key: &str,
-    ) -> Result<Option<Signal>> {
-        let place = self.tables.index.signal_keys.get(&(execution, waitpoint, key.to_owned()));
+    fn signal_by_key(&mut self, execution: RowId, key: &str) -> Result<Option<Signal>> {
+        let place = self.tables.index.signal_keys.get(&(execution, key.to_owned()));
         Ok(place.map(|place| self.tables.signals[place].0.clone()))
     }
 

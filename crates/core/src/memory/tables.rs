@@ -266,7 +266,7 @@ pub(super) struct Indexes {
     pub(super) waitpoint_ids: BTreeMap<(RowId, WaitpointId), Numbered>,
     pub(super) open_waitpoints: BTreeSet<Numbered>,
     pub(super) open_in: BTreeMap<(NamespaceId, WaitpointId), Numbered>,
-    pub(super) signal_keys: BTreeMap<(RowId, Option<WaitpointId>, String), Numbered>,
+    pub(super) signal_keys: BTreeMap<(RowId, String), Numbered>,
     pub(super) kept_signals: BTreeSet<(RowId, u32, u32)>,
     pub(super) taken_signals: BTreeSet<(RowId, u32, u32)>,
     pub(super) step_names: BTreeMap<(RowId, String, u32), Numbered>,
@@ -364,7 +364,7 @@ impl Indexes {
     fn signal(&mut self, old: Option<&(Signal, Payload)>, new: Option<&(Signal, Payload)>) {
         let key = |(row, _): &(Signal, Payload)| {
             let key = row.key.clone()?;
-            Some(((row.execution, row.waitpoint, key), (row.execution, row.seq)))
+            Some(((row.execution, key), (row.execution, row.seq)))
         };
         rename(&mut self.signal_keys, old.and_then(key), new.and_then(key));
         let kept = |(row, _): &(Signal, Payload)| {

@@ -194,14 +194,11 @@ impl Condition {
         }
     }
 
-    /// Whether it can become so, as far as signals go: not by an operator or by time alone.
-    pub fn heeds_signals(&self) -> bool {
-        match self {
-            Self::Signal { .. } | Self::Approval { .. } | Self::Count { .. } => true,
-            Self::All { of } => of.iter().all(Self::heeds_signals),
-            Self::Any { of } => of.iter().any(Self::heeds_signals),
-            Self::Operator | Self::Timeout => false,
-        }
+    /// Whether it asks for its time to come.
+    pub(crate) fn asks_for_time(&self) -> bool {
+        let mut asks = false;
+        self.each_part(&mut |part| asks |= *part == Self::Timeout);
+        asks
     }
 
     /// The keys of the waitpoints it names, in the order it names them.
@@ -236,15 +233,17 @@ impl Condition {
         if any { vec![] } else { names }
     }
 
-    /// The approvals it asks for at a waitpoint.
-    pub fn approvals_at(&self, at: &str) -> Vec<&Self> {
-        let mut found = Vec::new();
-        self.each_part(&mut |part| {
-            if matches!(part, Self::Approval { waitpoint, .. } if waitpoint == at) {
-                found.push(part);
+    /// The role of whoever is asked for approval at a waitpoint, once for each approval asked for
+    /// there; none where anyone will do.
+    pub(crate) fn roles_at(&self, at: &str) -> Vec<Option<&str>> {
+        let mut roles = Vec::new();
+        self.each_part(&mut |part| match part {
+            Self::Approval { waitpoint, role, .. } if waitpoint == at => {
+                roles.push(role.as_deref());
             }
+            _ => {}
         });
-        found
+        roles
     }
 
     fn each_part<'a>(&'a self, look: &mut dyn FnMut(&'a Self)) {
@@ -278,6 +277,9 @@ pub struct Offer<'a> {
     pub source: &'a str,
     /// Whether its sender approves or rejects, if that is what it says.
     pub approves: Option<bool>,
+    /// The roles of whoever sent it; none means that it may speak for any, as the bearer of a
+    /// token may.
+    pub roles: Option<&'a [String]>,
 }
 
 /// What a condition has seen so far, part by part.
@@ -306,10 +308,19 @@ pub enum Offered {
     NotMeant,
     /// Parts wait for signals there, but for none of that name.
     OtherName,
+    /// Parts wait for approval there, but by people of another role.
+    OtherRole,
     /// It was meant, and what it says was known already.
     NothingNew,
     /// It brought the condition on.
     Counted,
+}
+
+impl Offered {
+    /// Whether it brought the condition on.
+    pub fn has_counted(self) -> bool {
+        self == Self::Counted
+    }
 }
 
 impl Tally {
@@ -339,11 +350,17 @@ impl Tally {
                 }
                 counted(!std::mem::replace(seen, true))
             }
-            (Condition::Approval { waitpoint, approvers, rejections, .. }, Self::Verdicts(all)) => {
+            (
+                Condition::Approval { waitpoint, approvers, rejections, role },
+                Self::Verdicts(all),
+            ) => {
                 if signal.waitpoint != Some(waitpoint) {
                     return Offered::NotMeant;
                 }
                 let Some(approves) = signal.approves else { return Offered::OtherName };
+                if !speaks_for(signal.roles, role.as_ref()) {
+                    return Offered::OtherRole;
+                }
                 if settled(all, *approvers, *rejections) {
                     return Offered::NothingNew;
                 }
@@ -399,11 +416,12 @@ impl Tally {
         }
     }
 
-    /// Whether signals can still bring the condition about, if they come only to the execution
-    /// itself and to waitpoints of which `open` says so.
+    /// Whether the condition can still come about, if signals come only to the execution itself
+    /// and to waitpoints of which `open` says so.
     pub fn can_be_met(&self, condition: &Condition, open: &dyn Fn(&str) -> bool) -> bool {
         match (condition, self) {
             _ if self.is_met(condition) => true,
+            (Condition::Operator | Condition::Timeout, _) => true,
             (Condition::Signal { waitpoint, .. }, _) => waitpoint.as_deref().is_none_or(open),
             (Condition::Approval { waitpoint, .. }, _) => open(waitpoint),
             (Condition::Count { n, waitpoints, .. }, Self::Different(seen))
@@ -479,6 +497,10 @@ impl Tally {
     }
 }
 
+fn speaks_for(roles: Option<&[String]>, wanted: Option<&String>) -> bool {
+    wanted.is_none_or(|wanted| roles.is_none_or(|roles| roles.contains(wanted)))
+}
+
 fn counted(new: bool) -> Offered {
     if new { Offered::Counted } else { Offered::NothingNew }
 }
@@ -535,12 +557,13 @@ mod tests {
     }
 
     fn offer<'a>(waitpoint: &'a str, name: &'a str, source: &'a str) -> Offer<'a> {
-        Offer { waitpoint: Some(waitpoint), name, source, approves: None }
+        Offer { waitpoint: Some(waitpoint), name, source, approves: None, roles: Some(&[]) }
     }
 
     fn verdict<'a>(waitpoint: &'a str, source: &'a str, approves: bool) -> Offer<'a> {
         let name = if approves { "approved" } else { "rejected" };
-        Offer { waitpoint: Some(waitpoint), name, source, approves: Some(approves) }
+        let waitpoint = Some(waitpoint);
+        Offer { waitpoint, name, source, approves: Some(approves), roles: Some(&[]) }
     }
 
     #[test]
@@ -621,6 +644,19 @@ mod tests {
     }
 
     #[test]
+    fn only_people_of_the_role_count_when_one_is_asked_for() {
+        let condition = Condition::approval("a", 1).by_role("cfo");
+        let mut seen = Tally::new(&condition);
+        let roles = ["cto".to_owned()];
+        let cto = Offer { roles: Some(&roles), ..verdict("a", "ann", true) };
+        assert_eq!(seen.offer(&condition, cto), Offered::OtherRole);
+        assert!(!seen.is_met(&condition));
+        let bearer = Offer { roles: None, ..verdict("a", "token", true) };
+        assert_eq!(seen.offer(&condition, bearer), Offered::Counted);
+        assert!(seen.is_met(&condition));
+    }
+
+    #[test]
     fn what_is_missing_is_told_in_words() {
         let three =
             Condition::all(["finance", "legal", "ops"].map(|at| Condition::approval(at, 1)));
@@ -647,7 +683,7 @@ mod tests {
         for condition in [Condition::Operator, Condition::Timeout] {
             let mut seen = Tally::new(&condition);
             assert_eq!(seen.offer(&condition, offer("a", "operator", "s")), Offered::NotMeant);
-            assert!(!seen.is_met(&condition) && !condition.heeds_signals());
+            assert!(!seen.is_met(&condition) && seen.can_be_met(&condition, &|_| false));
         }
     }
 

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use super::{Condition, NamespaceId, RowId, SignalId, Tally, Timestamp, WaitpointId};
+use super::{Condition, NamespaceId, Offer, RowId, SignalId, Tally, Timestamp, WaitpointId};
 
 /// Why an execution is suspended, for people and for searches; no rule depends on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -306,7 +306,8 @@ pub struct Signal {
     pub id: SignalId,
     /// The waitpoint it came to; none if it came to the execution itself.
     pub waitpoint: Option<WaitpointId>,
-    /// Names it among those that came to the same place.
+    /// Names it among the execution's, together with the waitpoint if it came with a token: who
+    /// bears one token can not take the names of others.
     pub key: Option<String>,
     /// The run it came in.
     pub run: u32,
@@ -348,6 +349,23 @@ pub struct SignalFacts {
     pub approval: Option<Approval>,
     /// Bytes of its payload.
     pub size: u64,
+}
+
+impl SignalFacts {
+    /// The signal as a condition sees it.
+    pub(crate) fn offer(&self) -> Offer<'_> {
+        let approval = self.approval.as_ref();
+        Offer {
+            waitpoint: self.waitpoint.as_deref(),
+            name: &self.name,
+            source: &self.source,
+            approves: approval.map(|approval| approval.approved),
+            roles: match self.token {
+                Some(_) => None,
+                None => Some(approval.map_or(&[], |approval| &approval.roles)),
+            },
+        }
+    }
 }
 
 /// What is remembered of a token.

@@ -57,13 +57,8 @@ pub trait ReadMail {
     /// The number of an execution's last signal; 0 when it has none.
     fn last_signal(&mut self, execution: RowId) -> Result<u32>;
 
-    /// The signal with that key that came to a waitpoint, or to the execution itself.
-    fn signal_by_key(
-        &mut self,
-        execution: RowId,
-        waitpoint: Option<WaitpointId>,
-        key: &str,
-    ) -> Result<Option<Signal>>;
+    /// An execution's signal with that key.
+    fn signal_by_key(&mut self, execution: RowId, key: &str) -> Result<Option<Signal>>;
 
     /// The signals of a run that no suspension has taken, the oldest first.
     fn kept_signals(&mut self, execution: RowId, run: u32) -> Result<Vec<Signal>>;
