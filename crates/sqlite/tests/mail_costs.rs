@@ -6,11 +6,12 @@ use common::mail::{
     add_suspended, over, payload, signal, signing_key, step, suspension, taken, waitpoint,
     waitpoint_id,
 };
-use common::{Queue, at, commit, in_memory, leased};
+use common::{Queue, at, commit, in_memory};
 use everloom_core::{
-    Beside, Call, Clock, CloseReason, DelayCause, Execution, Payload, Ready, RowId, Seed, Settings,
-    Signal, State, Step, Store, Suspension, Tick, Ticked, Timer, Timestamp, Transaction, Tx,
-    Waitpoint, WaitpointState, run_batch,
+    Beside, Call, Claim, Clock, CloseReason, Command, Condition, DelayCause, DeliverSignal, Effect,
+    Execution, LeaseToken, Payload, Ready, RowId, Seed, Settings, Signal, SignalTo, State, Step,
+    Store, Suspend, SuspendOutcome, Suspension, Tick, Timer, Timestamp, Tx, Waitpoint,
+    WaitpointState, run_batch,
 };
 use everloom_sqlite::SqliteStore;
 
@@ -24,10 +25,34 @@ impl Clock for Stopped {
     }
 }
 
-fn tick(store: &mut SqliteStore) -> Ticked {
-    let mut call = Call::new(Tick::default(), Seed::random());
+fn apply<C: Command>(store: &mut SqliteStore, command: C) -> C::Output {
+    let mut call = Call::new(command, Seed::random());
     run_batch(store, &mut [&mut call], &Settings::default(), &Stopped);
     call.into_answer().unwrap()
+}
+
+fn claim(store: &mut SqliteStore) -> LeaseToken {
+    apply(store, Claim::new("w")).leases.remove(0).lease
+}
+
+/// Claims an execution, suspends it, sends it a signal with the token, and claims it again.
+fn round_trip(store: &mut SqliteStore) {
+    let lease = claim(store);
+    let execution = lease.execution;
+    let suspend = Suspend::new(lease, Condition::at("go"));
+    let SuspendOutcome::Suspended { waitpoints, .. } = apply(store, suspend) else {
+        panic!("not suspended");
+    };
+    let token = waitpoints[0].token.clone();
+    let signal = DeliverSignal {
+        to: SignalTo::Token(token),
+        payload: payload(1),
+        key: Some("once".into()),
+        ..DeliverSignal::new(execution, "go")
+    };
+    let delivered = apply(store, signal);
+    assert!(matches!(delivered.effect, Effect::Resumed { .. }), "{delivered:?}");
+    assert_eq!(claim(store).execution, execution);
 }
 
 /// What some work does, and its steps.
@@ -37,12 +62,13 @@ fn steps_of<T>(store: &mut SqliteStore, work: impl FnOnce(&mut SqliteStore) -> T
     (store.statement_counters().vm_steps - before, value)
 }
 
-/// Steps of a tick and of twenty claims, next to so many suspended executions, every second of
-/// which times out later, and one that is delayed, so that there is something to come in any case.
-fn steps_beside(suspended: i64) -> (u64, u64) {
+/// Steps of a tick, of ten claims, and of ten round trips, next to so many suspended executions,
+/// every second of which times out later, and one that is delayed, so that there is something to
+/// come in any case.
+fn steps_beside(suspended: i64) -> [u64; 3] {
     let mut store = in_memory();
-    let queue = commit(&mut store, |tx| Queue::add(tx));
     commit(&mut store, |tx| {
+        let queue = Queue::add(tx);
         let mut delayed = queue.waiting(tx.new_row().unwrap());
         let (until, cause, then) = (at(2 * NOW), DelayCause::Start, Ready::Waiting);
         delayed.state = State::Delayed(Timer { until, cause, then });
@@ -50,27 +76,24 @@ fn steps_beside(suspended: i64) -> (u64, u64) {
         for number in 0..suspended {
             add_suspended(tx, queue, (number % 2 == 0).then(|| at(2 * NOW + number)));
         }
-        for _ in 0..21 {
+        for _ in 0..22 {
             queue.submit(tx);
         }
     });
-    // The first one sets up what comes back again and again.
-    while tick(&mut store).more {}
-    let (ticked, answer) = steps_of(&mut store, tick);
+    // The first ones set up what comes back again and again.
+    while apply(&mut store, Tick::default()).more {}
+    claim(&mut store);
+    round_trip(&mut store);
+    let (ticked, answer) = steps_of(&mut store, |store| apply(store, Tick::default()));
     assert_eq!(answer.done, 0);
-    let claim = |tx: &mut dyn Transaction| {
-        let execution = tx.claimable(queue.lane, &[queue.route], 1).unwrap().remove(0);
-        tx.save(&leased(execution, "w", at(3 * NOW))).unwrap();
-    };
-    commit(&mut store, claim);
-    let (claimed, ()) =
-        steps_of(&mut store, |store| commit(store, |tx| (0..20).for_each(|_| claim(tx))));
+    let claimed = steps_of(&mut store, |store| [(); 10].map(|()| claim(store))).0;
+    let tripped = steps_of(&mut store, |store| [(); 10].map(|()| round_trip(store))).0;
     assert_eq!(store.statement_counters().reprepares, 0);
-    (ticked, claimed)
+    [ticked, claimed, tripped]
 }
 
 #[test]
-fn ten_thousand_suspended_executions_add_no_step_to_a_claim_or_to_a_tick() {
+fn ten_thousand_suspended_executions_add_no_step_to_a_tick_a_claim_or_a_signal() {
     assert_eq!(steps_beside(10_000), steps_beside(0));
 }
 
