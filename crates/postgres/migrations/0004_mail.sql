@@ -67,11 +67,7 @@ CREATE TABLE signals (
     CHECK ((suspension IS NULL) = (counted IS NULL))
 );
 
--- A key names a signal among those to its waitpoint, or among those to the execution itself.
-CREATE UNIQUE INDEX signals_by_waitpoint_key ON signals (execution, waitpoint, key)
-    WHERE key IS NOT NULL AND waitpoint IS NOT NULL;
-CREATE UNIQUE INDEX signals_by_key ON signals (execution, key)
-    WHERE key IS NOT NULL AND waitpoint IS NULL;
+CREATE UNIQUE INDEX signals_by_key ON signals (execution, key) WHERE key IS NOT NULL;
 
 CREATE INDEX signals_kept ON signals (execution, run, seq) WHERE suspension IS NULL;
 CREATE INDEX signals_taken ON signals (execution, suspension, seq) WHERE suspension IS NOT NULL;

@@ -9,8 +9,8 @@ use everloom_core::{
 /// An execution, and a number within it.
 pub(crate) type Place = (RowId, u32);
 
-/// A signal by its key: the execution, the waitpoint it came to if it came to one, and the key.
-pub(crate) type SignalName = (RowId, Option<WaitpointId>, String);
+/// A signal by its key: the execution and the key.
+pub(crate) type SignalName = (RowId, String);
 
 /// A suspension by its key: the execution, the run and the key.
 pub(crate) type SuspensionName = (RowId, u32, String);

@@ -135,12 +135,9 @@ fn ask_points(round: &mut Round<'_, Loaded>, wants: &MailWants) {
         round.ask(sql::waitpoints::BY_UUID, params![rows, ids], keep_waitpoints);
     }
     if !wants.signal_names.is_empty() {
-        let names = || wants.signal_names.iter();
-        let rows: Vec<i64> = names().map(|(row, ..)| row.0).collect();
-        let waitpoints: Vec<Option<Uuid>> =
-            names().map(|(_, waitpoint, _)| waitpoint.map(|id| id.0)).collect();
-        let keys: Vec<String> = names().map(|(.., key)| key.clone()).collect();
-        round.ask(sql::signals::BY_KEY, params![rows, waitpoints, keys], keep_signals);
+        let (rows, keys): (Vec<i64>, Vec<String>) =
+            wants.signal_names.iter().map(|(row, key)| (row.0, key.clone())).unzip();
+        round.ask(sql::signals::BY_KEY, params![rows, keys], keep_signals);
     }
     if !wants.kept_signals.is_empty() {
         let (rows, runs) = places(&wants.kept_signals);

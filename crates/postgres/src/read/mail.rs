@@ -93,17 +93,11 @@ impl ReadMail for View<'_> {
         self.last(sql::signals::LAST, execution)
     }
 
-    fn signal_by_key(
-        &mut self,
-        execution: RowId,
-        waitpoint: Option<WaitpointId>,
-        key: &str,
-    ) -> Result<Option<Signal>> {
+    fn signal_by_key(&mut self, execution: RowId, key: &str) -> Result<Option<Signal>> {
         if !text::can_be(key) {
             return Ok(None);
         }
-        let waitpoint = waitpoint.map(|id| id.0);
-        let params = params![vec![execution.0], vec![waitpoint], vec![key.to_owned()]];
+        let params = params![vec![execution.0], vec![key.to_owned()]];
         self.first(sql::signals::BY_KEY, params, signals::from_row)
     }
 

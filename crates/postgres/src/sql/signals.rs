@@ -27,22 +27,10 @@ macro_rules! select {
 
 pub(super) use columns;
 
-/// Those that came to waitpoints, and those that came to the executions themselves.
-pub(crate) const BY_KEY: &str = concat!(
-    select!(
-        "
-    FROM unnest($1::bigint[], $2::uuid[], $3::text[]) AS wanted (execution, waitpoint, key)
-    JOIN signals ON signals.execution = wanted.execution
-        AND signals.waitpoint = wanted.waitpoint AND signals.key = wanted.key
-    UNION ALL"
-    ),
-    select!(
-        "
-    FROM unnest($1::bigint[], $2::uuid[], $3::text[]) AS wanted (execution, waitpoint, key)
-    JOIN signals ON signals.execution = wanted.execution
-        AND signals.waitpoint IS NULL AND signals.key = wanted.key
-    WHERE wanted.waitpoint IS NULL"
-    )
+pub(crate) const BY_KEY: &str = select!(
+    "
+    FROM unnest($1::bigint[], $2::text[]) AS wanted (execution, key)
+    JOIN signals ON signals.execution = wanted.execution AND signals.key = wanted.key"
 );
 
 /// Those of some runs that nothing has taken.

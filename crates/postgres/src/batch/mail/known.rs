@@ -144,7 +144,7 @@ impl Mail {
         self.signal_names.extend(take(&mut wants.signal_names).into_iter().map(absent));
         self.kept.append(&mut wants.kept_signals);
         for one in &loaded {
-            let name = one.key.as_ref().map(|key| (one.execution, one.waitpoint, key.clone()));
+            let name = one.key.as_ref().map(|key| (one.execution, key.clone()));
             self.signal_names.extend(name.map(|name| (name, Some(one.seq))));
         }
         for (page, limit) in take(&mut wants.taken_pages) {

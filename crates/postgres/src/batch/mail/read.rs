@@ -180,13 +180,8 @@ impl ReadMail for Batch<'_> {
         Ok(last(&self.round.mail.signals, execution).max(lasts.signal))
     }
 
-    fn signal_by_key(
-        &mut self,
-        execution: RowId,
-        waitpoint: Option<WaitpointId>,
-        key: &str,
-    ) -> Result<Option<Signal>> {
-        let name = (execution, waitpoint, key.to_owned());
+    fn signal_by_key(&mut self, execution: RowId, key: &str) -> Result<Option<Signal>> {
+        let name = (execution, key.to_owned());
         if let Some(seq) = self.round.mail.signal_names.get(&name) {
             return Ok(self.round.mail.signals.get(&(execution, *seq)).cloned());
         }

@@ -62,7 +62,7 @@ impl WriteMail for Batch<'_> {
         }
         let mail = &mut self.overlay().mail;
         if let Some(key) = &signal.key {
-            mail.signal_names.insert((signal.execution, signal.waitpoint, key.clone()), signal.seq);
+            mail.signal_names.insert((signal.execution, key.clone()), signal.seq);
         }
         mail.signals.insert(place, signal.clone());
         mail.signal_payloads.insert(place, payload.clone());

@@ -52,8 +52,8 @@ fn load_points(tx: &mut dyn Transaction, wants: &MailWants, loaded: &mut Loaded)
     for (row, id) in &wants.waitpoints {
         mail.waitpoints.extend(tx.waitpoint(*row, *id)?);
     }
-    for (row, waitpoint, key) in &wants.signal_names {
-        mail.signals.extend(tx.signal_by_key(*row, *waitpoint, key)?);
+    for (row, key) in &wants.signal_names {
+        mail.signals.extend(tx.signal_by_key(*row, key)?);
     }
     for (row, run) in &wants.kept_signals {
         mail.signals.extend(tx.kept_signals(*row, *run)?);
