@@ -90,6 +90,8 @@ pub struct Wakes {
     pub ended_flows: Vec<FlowId>,
     /// The earliest moment at which something written became due.
     pub due: Option<Timestamp>,
+    /// Executions whose stream went on or closed.
+    pub streams: Vec<ExecutionId>,
     /// Whether events were appended.
     pub events: bool,
 }
@@ -100,6 +102,7 @@ impl Wakes {
         self.ready.is_empty()
             && self.ended.is_empty()
             && self.ended_flows.is_empty()
+            && self.streams.is_empty()
             && self.due.is_none()
             && !self.events
     }
@@ -107,6 +110,8 @@ impl Wakes {
     fn and(mut self, other: Self) -> Self {
         self.ready.extend(other.ready);
         self.ended.extend(other.ended);
+        self.ended_flows.extend(other.ended_flows);
+        self.streams.extend(other.streams);
         self.due = [self.due, other.due].into_iter().flatten().min();
         self.events |= other.events;
         self
@@ -132,6 +137,7 @@ pub(crate) struct Notes {
     pub(crate) ready: BTreeMap<(NamespaceId, LaneId, Option<RouteId>), usize>,
     pub(crate) ended: Vec<ExecutionId>,
     pub(crate) ended_flows: Vec<FlowId>,
+    pub(crate) streams: Vec<ExecutionId>,
     pub(crate) due: Option<Timestamp>,
     pub(crate) events: bool,
 }
@@ -155,6 +161,7 @@ impl Notes {
             ready,
             ended: self.ended,
             ended_flows: self.ended_flows,
+            streams: self.streams,
             due: self.due,
             events: self.events,
         })

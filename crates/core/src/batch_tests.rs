@@ -11,13 +11,13 @@ use crate::event::{EventKind, NewEvent};
 use crate::inbox::{NewRequest, Request, RequestCounts};
 use crate::memory::MemoryStore;
 use crate::model::{
-    ChoreId, Cursor, Defaults, Edge, EdgeId, Epoch, Execution, Flow, FlowRow, Join, Key, PastLease,
-    Payload, RequestId, RouteTable, RowId, Signal, SigningKey, Step, Suspension, Waitpoint,
-    WaitpointId, WorkerRow,
+    ChoreId, Chunk, ChunkSpan, Cursor, Defaults, Edge, EdgeId, Epoch, Execution, Flow, FlowRow,
+    Join, Key, PastLease, Payload, RequestId, RouteTable, RowId, Signal, SigningKey, Step, Stream,
+    Summary, Suspension, Waitpoint, WaitpointId, WorkerRow,
 };
 use crate::store::{
     Count, EventScan, EventSlice, EventSpan, FlowScan, FlowSlice, ListScan, ListSlice, MemberCount,
-    ReadMail, Source, StoreInfo, Transaction, WriteMail,
+    ReadMail, ReadStreams, Source, StoreInfo, Transaction, WriteMail, WriteStreams,
 };
 
 /// Draws an id and a secret, writes or not, and then ends as told.
@@ -520,6 +520,25 @@ impl WriteMail for FaultyTx<'_> {
         fn add_step(step: &Step, result: &Payload) -> ();
         fn drop_steps(execution: RowId, from: u32) -> ();
         fn put_signing_key(key: &SigningKey) -> ();
+    }
+}
+
+impl ReadStreams for FaultyTx<'_> {
+    forward! { read:
+        fn stream(execution: RowId) -> Option<Stream>;
+        fn chunks(execution: RowId, after: u64, to: u64, live: bool, limit: usize, bytes: usize) -> Vec<Chunk>;
+        fn last_chunks(execution: RowId, after: u64, to: u64, live: bool, limit: usize, bytes: usize) -> Vec<Chunk>;
+        fn oldest_chunks(execution: RowId, live: bool, frames: u64) -> Vec<ChunkSpan>;
+        fn summary(execution: RowId) -> Option<Summary>;
+    }
+}
+
+impl WriteStreams for FaultyTx<'_> {
+    forward! { write:
+        fn put_stream(execution: &Execution, stream: &Stream) -> ();
+        fn add_chunk(chunk: &Chunk) -> ();
+        fn drop_chunks(execution: RowId, live: bool, through: u64) -> ();
+        fn put_summary(summary: &Summary) -> ();
     }
 }
 

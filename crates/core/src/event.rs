@@ -152,6 +152,8 @@ event_kinds! {
     WaitpointCreated "waitpoint.created" 110;
     /// A waitpoint takes no more signals.
     WaitpointClosed "waitpoint.closed" 111;
+    /// A stream takes no more frames.
+    StreamClosed "stream.closed" 115;
     /// A signing key was made or brought.
     KeyAdded "key.added" 120;
     /// A signing key signs no more.

@@ -10,7 +10,7 @@ use crate::event::{EventKind, log};
 use crate::flow::{Cascade, children, gate};
 use crate::model::{Cause, End, Execution, Lane, LeaseEnd, Outcome, PastLease, Result, State};
 use crate::store::Tx;
-use crate::suspend;
+use crate::{stream, suspend};
 
 /// Takes an execution from its owner, if it has one, and puts it into `state`.
 ///
@@ -98,6 +98,7 @@ pub(crate) fn end_run(
     cause: Cause,
 ) -> Result<()> {
     suspend::ended(tx, cx, execution)?;
+    stream::ended(tx, cx, execution, end.outcome.into())?;
     let worker = execution.state.worker().map(str::to_owned);
     let (kind, data) = (terminal_event(end.outcome), terminal_data(&end));
     leave(tx, cx, execution, lease_end, State::Ended(end), cause)?;

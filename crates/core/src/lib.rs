@@ -44,6 +44,7 @@ mod replay;
 mod revoke;
 mod set_tags;
 mod steps;
+mod stream;
 
 mod worker;
 
@@ -112,8 +113,12 @@ pub use set_tags::{SetTags, Tagged};
 pub use steps::{KeepSteps, ListSteps, RecordStep, StepPage, StepRecorded, StepView};
 pub use store::{
     BackupProgress, Count, EventScan, EventSlice, EventSpan, FlowScan, FlowSlice, ListScan,
-    ListSlice, MemberCount, News, Read, ReadMail, Source, Store, StoreInfo, Transaction, Tx,
-    WriteMail,
+    ListSlice, MemberCount, News, Read, ReadMail, ReadStreams, Source, Store, StoreInfo,
+    Transaction, Tx, WriteMail, WriteStreams,
+};
+pub use stream::{
+    Append, Appended, CloseStream, FrameView, NewFrame, ReadStream, ReadSummary, StreamFrom,
+    StreamPage, SummaryView,
 };
 pub use submit::{NewExecution, Submission, Submit, Submitted};
 pub use suspend::{

@@ -9,14 +9,14 @@ use crate::claim::free_slots;
 use crate::event::NewEvent;
 use crate::inbox::{NewRequest, Request, RequestCounts};
 use crate::model::{
-    ChoreId, Cursor, Defaults, Edge, EdgeId, Epoch, Error, Execution, ExecutionId, Flow, FlowId,
-    FlowRow, Join, Key, Lane, LaneId, LaneMode, Namespace, NamespaceId, PastLease, Payload,
-    RequestId, Result, RouteId, RouteTable, RowId, Signal, SigningKey, Step, Suspension, Timestamp,
-    Waitpoint, WaitpointId, WorkerRow,
+    ChoreId, Chunk, ChunkSpan, Cursor, Defaults, Edge, EdgeId, Epoch, Error, Execution,
+    ExecutionId, Flow, FlowId, FlowRow, Join, Key, Lane, LaneId, LaneMode, Namespace, NamespaceId,
+    PastLease, Payload, RequestId, Result, RouteId, RouteTable, RowId, Signal, SigningKey, Step,
+    Stream, Summary, Suspension, Timestamp, Waitpoint, WaitpointId, WorkerRow,
 };
 use crate::store::{
     Count, EventScan, EventSlice, EventSpan, FlowScan, FlowSlice, ListScan, ListSlice, MemberCount,
-    Read, ReadMail, Tx, WriteMail,
+    Read, ReadMail, ReadStreams, Tx, WriteMail, WriteStreams,
 };
 
 pub(crate) struct Recorder<'a> {
@@ -196,6 +196,26 @@ impl WriteMail for Recorder<'_> {
         fn add_step(&mut self, step: &Step, result: &Payload) -> ();
         fn drop_steps(&mut self, execution: RowId, from: u32) -> ();
         fn put_signing_key(&mut self, key: &SigningKey) -> ();
+    }
+}
+
+impl ReadStreams for Recorder<'_> {
+    forward! { read:
+        fn stream(&mut self, execution: RowId) -> Option<Stream>;
+        fn chunks(&mut self, execution: RowId, after: u64, to: u64, live: bool, limit: usize, bytes: usize) -> Vec<Chunk>;
+        fn last_chunks(&mut self, execution: RowId, after: u64, to: u64, live: bool, limit: usize, bytes: usize) -> Vec<Chunk>;
+        fn oldest_chunks(&mut self, execution: RowId, live: bool, frames: u64) -> Vec<ChunkSpan>;
+        fn summary(&mut self, execution: RowId) -> Option<Summary>;
+    }
+}
+
+impl WriteStreams for Recorder<'_> {
+    forward! { write:
+        fn put_stream(&mut self, execution: &Execution, stream: &Stream) -> (),
+            then |this| this.notes.streams.push(execution.id);
+        fn add_chunk(&mut self, chunk: &Chunk) -> ();
+        fn drop_chunks(&mut self, execution: RowId, live: bool, through: u64) -> ();
+        fn put_summary(&mut self, summary: &Summary) -> ();
     }
 }
 

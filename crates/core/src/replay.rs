@@ -5,13 +5,13 @@ use serde_json::json;
 
 use crate::command::{Command, Context};
 use crate::event::{EventKind, log};
-use crate::flow;
 use crate::lease::load;
 use crate::model::{
     Cause, Code, Error, Execution, ExecutionId, Result, RowId, State, Status, default_name,
 };
 use crate::steps::KeepSteps;
 use crate::store::Tx;
+use crate::{flow, stream};
 
 /// Starts a new run of an ended execution: retries and reclaims begin at zero, its deadline is as
 /// far away as it was when it was submitted, and it keeps its rank.
@@ -109,6 +109,7 @@ pub(crate) fn reopen(
     execution.enter(state, Cause::Replay, cx.now);
     tx.drop_result(execution.row)?;
     tx.save(execution)?;
+    stream::reopened(tx, execution)?;
     let data = json!({ "ended": ended, "run": execution.run });
     log(tx, cx, execution, EventKind::Replayed, None, Some(data))
 }

@@ -4,13 +4,13 @@
 //! re-exports. Between its callers and the synchronous rules lies the machinery in these modules,
 //! in the order a command meets them:
 //!
-//! - `engine`, `flows`, `suspension`, `open`: what programs see;
+//! - `engine`, `flows`, `streams`, `suspension`, `open`: what programs see;
 //! - `driver`: takes commands and queries, closes;
 //! - `queue`, `request`, `writer`: group commit, one transaction for all that wait;
 //! - `readers`: queries beside the writer;
 //! - `hub`: who waits for what a commit changed;
 //! - `clock`, `watcher`: what happens because time passed, or because of another process;
-//! - `follow`: the event log as a stream.
+//! - `follow`, `tail`: the event log and an execution's frames as streams.
 
 mod clock;
 mod driver;
@@ -22,8 +22,10 @@ mod open;
 mod queue;
 mod readers;
 mod request;
+mod streams;
 mod suspension;
 mod sync;
+mod tail;
 mod watcher;
 mod writer;
 
@@ -37,6 +39,7 @@ pub use everloom_core::*;
 pub use everloom_sqlite::Durability;
 pub use follow::Follow;
 pub use open::{OpenOptions, examine};
+pub use tail::Tail;
 
 /// Submitting within a transaction of one's own on the engine's SQLite file.
 ///

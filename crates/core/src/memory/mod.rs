@@ -8,6 +8,7 @@
 mod mail;
 mod read;
 mod scan;
+mod streams;
 mod tables;
 #[cfg(test)]
 mod tests;

@@ -10,10 +10,10 @@ use crate::chore::{Chore, ChoreKind};
 use crate::event::NewEvent;
 use crate::inbox::Request;
 use crate::model::{
-    ChoreId, Cursor, Edge, EdgeId, Epoch, Execution, ExecutionId, Flow, FlowId, FlowRow, Join, Key,
-    Lane, LaneId, Namespace, NamespaceId, PastLease, Payload, RequestId, Route, RouteId,
-    RouteTable, RowId, Signal, SigningKey, Step, Suspension, Timestamp, Waitpoint, WaitpointId,
-    WorkerRow,
+    ChoreId, Chunk, Cursor, Edge, EdgeId, Epoch, Execution, ExecutionId, Flow, FlowId, FlowRow,
+    Join, Key, Lane, LaneId, Namespace, NamespaceId, PastLease, Payload, RequestId, Route, RouteId,
+    RouteTable, RowId, Signal, SigningKey, Step, Stream, Summary, Suspension, Timestamp, Waitpoint,
+    WaitpointId, WorkerRow,
 };
 
 /// Everything the store holds.
@@ -43,6 +43,9 @@ pub(super) struct Tables {
     pub(super) signals: BTreeMap<Numbered, Box<(Signal, Payload)>>,
     pub(super) steps: BTreeMap<Numbered, Box<(Step, Payload)>>,
     pub(super) signing_keys: BTreeMap<Named, Box<SigningKey>>,
+    pub(super) streams: BTreeMap<RowId, Box<Stream>>,
+    pub(super) chunks: BTreeMap<(RowId, u64), Box<Chunk>>,
+    pub(super) summaries: BTreeMap<RowId, Box<Summary>>,
     pub(super) index: Indexes,
     route_tables: BTreeMap<NamespaceId, Arc<RouteTable>>,
 }
@@ -101,6 +104,9 @@ pub(super) enum Change {
     Signal(Numbered, Option<Box<(Signal, Payload)>>),
     Step(Numbered, Option<Box<(Step, Payload)>>),
     SigningKey(Named, Option<Box<SigningKey>>),
+    Stream(RowId, Option<Box<Stream>>),
+    Chunk((RowId, u64), Option<Box<Chunk>>),
+    Summary(RowId, Option<Box<Summary>>),
 }
 
 impl Tables {
@@ -183,6 +189,12 @@ impl Tables {
                 let old = put(&mut self.signing_keys, name.clone(), new);
                 Change::SigningKey(name, old)
             }
+            Change::Stream(row, new) => Change::Stream(row, put(&mut self.streams, row, new)),
+            Change::Chunk(place, new) => {
+                let relink = |old: Option<&_>, new: Option<&_>| index.chunk(old, new);
+                Change::Chunk(place, replace(&mut self.chunks, place, new, relink))
+            }
+            Change::Summary(row, new) => Change::Summary(row, put(&mut self.summaries, row, new)),
         }
     }
 
@@ -269,6 +281,7 @@ pub(super) struct Indexes {
     pub(super) signal_keys: BTreeMap<(RowId, String), Numbered>,
     pub(super) kept_signals: BTreeSet<(RowId, u32, u32)>,
     pub(super) taken_signals: BTreeSet<(RowId, u32, u32)>,
+    pub(super) chunks: BTreeSet<(RowId, bool, u64)>,
     pub(super) step_names: BTreeMap<(RowId, String, u32), Numbered>,
 }
 
@@ -375,6 +388,11 @@ impl Indexes {
             row.taken.map(|taken| (row.execution, taken.suspension, row.seq))
         };
         shift(&mut self.taken_signals, old.and_then(taken), new.and_then(taken));
+    }
+
+    fn chunk(&mut self, old: Option<&Chunk>, new: Option<&Chunk>) {
+        let entry = |row: &Chunk| (row.execution, row.live, row.first);
+        shift(&mut self.chunks, old.map(entry), new.map(entry));
     }
 
     fn step(&mut self, old: Option<&(Step, Payload)>, new: Option<&(Step, Payload)>) {

@@ -206,6 +206,7 @@ impl Tx for Session<'_> {
             self.write(Change::PastLease(lease, None));
         }
         self.remove_mail(row);
+        self.remove_stream(row);
         self.drop_steps(row, 0)?;
         self.drop_result(row)?;
         self.write(Change::Input(row, None));

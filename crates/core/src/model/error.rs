@@ -97,6 +97,8 @@ codes! {
     RotationConflict "rotation_conflict" Conflict 409;
     /// The handler has changed: another kind of step was recorded under that name.
     StepsDiverged "steps_diverged" Conflict 409;
+    /// The stream takes no more frames; the details say why.
+    StreamClosed "stream_closed" Conflict 409;
     /// The waitpoint takes no more signals; the details say why.
     Closed "closed" Conflict 409;
     /// Events after that cursor have been removed.

@@ -76,17 +76,27 @@ pub struct Beside {
     pub mail: bool,
     /// It has recorded steps.
     pub steps: bool,
+    /// It has put out frames.
+    pub stream: bool,
 }
 
 impl Beside {
     /// The number a store saves.
     pub const fn code(self) -> i64 {
-        self.children as i64 | (self.mail as i64) << 1 | (self.steps as i64) << 2
+        self.children as i64
+            | (self.mail as i64) << 1
+            | (self.steps as i64) << 2
+            | (self.stream as i64) << 3
     }
 
     /// What that number stands for.
     pub const fn from_code(code: i64) -> Self {
-        Self { children: code & 1 != 0, mail: code & 2 != 0, steps: code & 4 != 0 }
+        Self {
+            children: code & 1 != 0,
+            mail: code & 2 != 0,
+            steps: code & 4 != 0,
+            stream: code & 8 != 0,
+        }
     }
 }
 

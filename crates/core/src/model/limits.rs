@@ -77,6 +77,18 @@ impl Limits {
     pub const CONDITION_PARTS: usize = 200;
     /// How many different people or senders one part of a condition may wait for.
     pub const CONDITION_COUNT: usize = 1000;
+    /// Bytes of a frame.
+    pub const FRAME_BYTES: usize = 256 << 10;
+    /// Bytes of a stream's summary.
+    pub const SUMMARY_BYTES: usize = 1 << 20;
+    /// How deep a patch of a summary may be nested.
+    pub const SUMMARY_DEPTH: usize = 32;
+    /// The most live frames that may be kept.
+    pub const LIVE_FRAMES: usize = 1 << 20;
+    /// The longest that live frames may be kept for.
+    pub const LIVE_TTL_MAX: Duration = Duration::from_secs(3600);
+    /// The most durable frames of one stream that may be kept.
+    pub const STREAM_FRAMES: u64 = 10_000_000;
     /// Characters of the name of a signing key.
     pub const KID: usize = 32;
     /// Signing keys of one namespace.

@@ -14,6 +14,7 @@ mod rows;
 mod signing;
 mod state;
 mod step;
+mod stream;
 mod suspension;
 mod tags;
 mod time;
@@ -49,6 +50,10 @@ pub use state::{
     Grant, Lease, Outcome, Ownership, Phase, Ready, State, StateColumns, Status, Timer,
 };
 pub use step::{Step, StepFacts};
+pub use stream::{
+    Chunk, ChunkFacts, ChunkSpan, FrameFacts, FrameKind, FrameMode, KeptFrames, Liveness, Rate,
+    Stream, StreamClosed, StreamEnd, StreamState, Summary,
+};
 pub use suspension::{
     Approval, CloseReason, EndedBy, Fingerprint, OnTimeout, Signal, SignalFacts, SuspendReason,
     Suspended, Suspension, SuspensionCourse, SuspensionEnd, SuspensionTerms, TakenSignal,

@@ -56,9 +56,9 @@ pub struct Policy {
     /// Refused: quotas are not part of this version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub concurrency_key: Option<Value>,
-    /// Refused: streams are not part of this version.
+    /// How many durable frames of its stream are kept (10 000).
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub stream_retention: Option<Value>,
+    pub stream_retention: Option<u64>,
 }
 
 /// What becomes of an execution when the one that made it ends first.
@@ -299,6 +299,11 @@ impl Policy {
         self.key_window.unwrap_or(Duration::from_secs(24 * 3600))
     }
 
+    /// How many durable frames of its stream are kept.
+    pub fn stream_retention(&self) -> u64 {
+        self.stream_retention.unwrap_or(10_000)
+    }
+
     /// What the handler should use after that many retries.
     pub fn fallback(&self, retries: u32) -> Option<&Fallback> {
         let last = self.fallbacks.len().checked_sub(1)?;
@@ -316,6 +321,7 @@ impl Policy {
         fill(&mut self.retention, &defaults.retention);
         fill(&mut self.key_window, &defaults.key_window);
         fill(&mut self.on_parent_end, &defaults.on_parent_end);
+        fill(&mut self.stream_retention, &defaults.stream_retention);
         fill(&mut self.suspension.timeout, &defaults.suspension.timeout);
         fill(&mut self.suspension.on_timeout, &defaults.suspension.on_timeout);
         if self.fallbacks.is_empty() {
@@ -338,6 +344,12 @@ impl Policy {
                 check.duration(&field(name), value, min, Limits::DURATION_MAX);
             }
         }
+        if let Some(frames) = self.stream_retention {
+            let range = 1..=Limits::STREAM_FRAMES;
+            check.that(range.contains(&frames), &field("stream_retention"), || {
+                format!("must be 1 to {}, not {frames}", Limits::STREAM_FRAMES)
+            });
+        }
         check.at_most(&field("fallbacks"), self.fallbacks.len(), Limits::FALLBACKS);
         for fallback in &self.fallbacks {
             for text in [&fallback.provider, &fallback.model].into_iter().flatten() {
@@ -348,7 +360,6 @@ impl Policy {
             ("budgets", &self.budgets),
             ("quotas", &self.quotas),
             ("concurrency_key", &self.concurrency_key),
-            ("stream_retention", &self.stream_retention),
         ] {
             if value.is_some() {
                 check.unsupported(&field(name));

@@ -6,6 +6,7 @@
 //! - [`Read`]: questions, on a consistent view;
 //! - [`Tx`]: the same view with writes, which the questions that follow see;
 //! - [`ReadMail`] and [`WriteMail`]: those of them about what waits beside an execution;
+//! - [`ReadStreams`] and [`WriteStreams`]: those about what it has put out;
 //! - [`Store`]: the place itself, which begins transactions.
 //!
 //! What every store owes to the rules:
@@ -19,6 +20,7 @@
 //!   `storage_full` and `read_only` concern the store, everything else the command.
 
 mod mail;
+mod streams;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -36,6 +38,7 @@ use crate::model::{
 };
 
 pub use mail::{ReadMail, WriteMail};
+pub use streams::{ReadStreams, WriteStreams};
 
 /// A place rows can be read from.
 pub trait Source: Send {
@@ -123,7 +126,7 @@ impl BackupProgress {
 }
 
 /// Questions about a consistent view.
-pub trait Read: ReadMail {
+pub trait Read: ReadMail + ReadStreams {
     /// The `now` of the last commit.
     fn last_now(&mut self) -> Result<Timestamp>;
 
@@ -352,7 +355,7 @@ pub trait Read: ReadMail {
 }
 
 /// A view that can be written to.
-pub trait Tx: Read + WriteMail {
+pub trait Tx: Read + WriteMail + WriteStreams {
     /// Creates a namespace or replaces its defaults.
     fn put_namespace(&mut self, name: &str, defaults: &Defaults) -> Result<Arc<Namespace>>;
 
@@ -391,7 +394,7 @@ pub trait Tx: Read + WriteMail {
     fn save_member(&mut self, execution: &Execution) -> Result<()>;
 
     /// Removes an execution with its input, result, tags, ended leases, join, edges, suspensions,
-    /// waitpoints, signals and steps.
+    /// waitpoints, signals, steps and stream.
     fn remove(&mut self, execution: &Execution) -> Result<()>;
 
     /// Sets or replaces an execution's result.

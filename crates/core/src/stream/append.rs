@@ -8,9 +8,9 @@ use crate::command::{Command, Context};
 use crate::event::{EventKind, log};
 use crate::lease::fence;
 use crate::model::{
-    Check, Chunk, ChunkFacts, Code, Error, Execution, FrameFacts, FrameKind, FrameMode,
-    KeptFrames, LeaseToken, Limits, Liveness, Payload, Rate, Result, Stream, StreamClosed,
-    StreamEnd, StreamState, Summary, default_name,
+    Check, Chunk, ChunkFacts, Code, Error, Execution, FrameFacts, FrameKind, FrameMode, KeptFrames,
+    LeaseToken, Limits, Liveness, Payload, Rate, Result, Stream, StreamClosed, StreamEnd,
+    StreamState, Summary, default_name,
 };
 use crate::store::Tx;
 
@@ -345,7 +345,10 @@ fn open_stream(tx: &mut dyn Tx, execution: &Execution) -> Result<Stream> {
 fn closed_error(execution: &Execution, closed: StreamClosed) -> Error {
     Error::new(
         Code::StreamClosed,
-        format!("the stream of {} was closed at {}; it takes no more frames", execution.id, closed.at),
+        format!(
+            "the stream of {} was closed at {}; it takes no more frames",
+            execution.id, closed.at
+        ),
     )
     .with_details(json!({ "why": closed.why }))
 }

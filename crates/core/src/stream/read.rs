@@ -249,9 +249,7 @@ fn state(read: &mut dyn Read, execution: &Execution) -> Result<StreamState> {
 /// An execution that has ended without a stream has none that could go on.
 fn ended(execution: &Execution) -> Option<StreamClosed> {
     match &execution.state {
-        State::Ended(end) => {
-            Some(StreamClosed { at: execution.since, why: end.outcome.into() })
-        }
+        State::Ended(end) => Some(StreamClosed { at: execution.since, why: end.outcome.into() }),
         _ => None,
     }
 }
@@ -313,7 +311,8 @@ impl Query for ReadSummary {
     fn run(&self, read: &mut dyn Read, _: &Context) -> Result<Option<SummaryView>> {
         let execution = load(read, &self.namespace, self.execution)?;
         let version = state(read, &execution)?.summary;
-        let Some(summary) = (version > 0).then(|| read.summary(execution.row)).transpose()?.flatten()
+        let Some(summary) =
+            (version > 0).then(|| read.summary(execution.row)).transpose()?.flatten()
         else {
             return Ok(None);
         };

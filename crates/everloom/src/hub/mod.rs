@@ -4,7 +4,7 @@
 //! looking, so that no commit falls between an empty look and the wait.
 
 mod alarm;
-mod endings;
+mod bells;
 mod line;
 
 use std::sync::Arc;
@@ -13,13 +13,14 @@ use everloom_core::{News, Wakes};
 use tokio::sync::watch;
 
 pub(crate) use alarm::Alarm;
-pub(crate) use endings::Endings;
+pub(crate) use bells::{Bells, Watch};
 pub(crate) use line::{Interest, Line, Seat};
 
 #[derive(Default)]
 pub(crate) struct Hub {
     line: Arc<Line>,
-    endings: Arc<Endings>,
+    endings: Arc<Bells>,
+    streams: Arc<Bells>,
     alarm: Alarm,
     /// Counts the commits with events, so that a follower sees that it missed some.
     events: watch::Sender<u64>,
@@ -32,8 +33,13 @@ impl Hub {
     }
 
     /// Where executions that end are called out.
-    pub(crate) fn endings(&self) -> &Arc<Endings> {
+    pub(crate) fn endings(&self) -> &Arc<Bells> {
         &self.endings
+    }
+
+    /// Where executions whose stream goes on or closes are called out.
+    pub(crate) fn streams(&self) -> &Arc<Bells> {
+        &self.streams
     }
 
     /// Changes when events were appended; commits close together may show as one change.
@@ -57,6 +63,7 @@ impl Hub {
             || self.events.receiver_count() > 0
             || !self.line.is_empty()
             || !self.endings.is_empty()
+            || !self.streams.is_empty()
     }
 
     /// Tells those concerned what a commit changed.
@@ -66,6 +73,7 @@ impl Hub {
         }
         let flows = wakes.ended_flows.iter().map(|id| id.0);
         self.endings.call(wakes.ended.iter().map(|id| id.0).chain(flows));
+        self.streams.call(wakes.streams.iter().map(|id| id.0));
         if wakes.events {
             self.events.send_modify(|commits| *commits += 1);
         }
@@ -86,6 +94,7 @@ impl Hub {
     pub(crate) fn wake_everyone(&self) {
         self.line.call_everyone();
         self.endings.call_everyone();
+        self.streams.call_everyone();
         self.events.send_modify(|commits| *commits += 1);
         self.alarm.ring_now();
     }
