@@ -16,6 +16,11 @@ impl Spent {
         Self { own: per(self.own, earlier.own), server: per(self.server, earlier.server) }
     }
 
+    /// Since an earlier moment, by everyone.
+    pub(crate) fn since(self, earlier: Self) -> u64 {
+        self.total().saturating_sub(earlier.total())
+    }
+
     pub(crate) fn total(self) -> u64 {
         self.own + self.server
     }

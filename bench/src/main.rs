@@ -10,6 +10,7 @@ mod flows;
 mod lifecycle;
 mod report;
 mod stores;
+mod streams;
 mod suspend;
 
 use std::path::PathBuf;
@@ -37,6 +38,8 @@ enum Scenario {
     Flows(flows::Flows),
     /// Suspend, signal and claim again, and what others pay while many are suspended
     Suspend(suspend::Suspension),
+    /// Append frames, alone and watched, and to a long stream
+    Streams(streams::Streams),
 }
 
 /// What every scenario takes.
@@ -67,5 +70,6 @@ async fn main() -> Result<()> {
         Scenario::Depth(depth) => depth.run().await,
         Scenario::Flows(flows) => flows.run().await,
         Scenario::Suspend(suspension) => suspension.run().await,
+        Scenario::Streams(streams) => streams.run().await,
     }
 }
