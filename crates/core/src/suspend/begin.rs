@@ -50,8 +50,8 @@ pub struct Suspend {
     /// When it times out; instead of `timeout_ms`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
-    /// What happens then; by its policy when absent, else it fails. One that waits only for its
-    /// time is resumed.
+    /// What happens then if that does not meet the condition; by its policy when absent, else it
+    /// fails. One that its time alone lets go on is resumed when this is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_timeout: Option<OnTimeout>,
     /// Names this suspension within the run: when it is over, suspending again under the same key
@@ -215,9 +215,9 @@ impl Suspend {
         timeout_at: Option<Timestamp>,
         now: Timestamp,
     ) -> Suspension {
-        let default = match self.condition {
-            Condition::Timeout => OnTimeout::Resume,
-            _ => execution.policy.suspension.on_timeout.unwrap_or_default(),
+        let default = match self.condition.is_met_by_time() {
+            true => OnTimeout::Resume,
+            false => execution.policy.suspension.on_timeout.unwrap_or_default(),
         };
         let end = begun.met_by.map(|signal| EndedBy::Signal { signal });
         Suspension {
