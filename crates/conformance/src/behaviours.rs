@@ -698,6 +698,67 @@ macro_rules! behaviours {
                 signals_kept_in_an_earlier_run_do_not_count_in_the_next
                 a_suspend_that_is_satisfied_already_is_on_record
             }
+            waitpoints {
+                creating_an_open_waitpoint_again_returns_it_with_its_token
+                a_waitpoint_without_a_key_gets_one_of_its_own
+                a_closed_key_may_be_used_again
+                bad_waitpoints_are_refused
+                a_waitpoint_expires_exactly_at_its_time
+                an_expired_waitpoint_gives_way_before_the_clock_noticed
+                a_closed_waitpoint_does_not_expire
+                a_waitpoint_that_was_adopted_still_expires
+                an_expired_waitpoint_that_makes_a_wait_hopeless_ends_it
+                a_closed_waitpoint_that_makes_a_wait_hopeless_ends_it
+                a_wait_that_can_do_without_a_closed_waitpoint_goes_on
+                a_wait_for_the_execution_itself_or_an_operator_needs_no_waitpoint
+                a_waitpoint_closes_once_by_its_key_or_its_id
+                only_what_is_there_is_closed
+                an_execution_has_at_most_two_hundred_open_waitpoints
+                losing_the_lease_leaves_pending_waitpoints_open
+            }
+            waitpoint_reads {
+                what_never_waited_has_no_waitpoints
+                what_is_not_there_has_no_lists
+                pages_of_waiting_things_are_limited
+                a_waitpoint_tells_everything_but_its_token
+                waitpoints_are_listed_page_by_page
+                the_inbox_has_what_is_open_everywhere_in_the_order_it_began
+                the_inbox_can_be_asked_for_a_key
+                an_inbox_shows_nothing_of_another_namespace
+            }
+            suspension_timeout {
+                what_does_not_come_in_time_ends_the_execution
+                without_another_wish_it_fails
+                what_goes_on_after_its_time_is_told_so
+                what_is_passed_on_stays_until_someone_decides
+                what_is_passed_on_still_has_its_deadline
+                a_deadline_before_its_time_wins
+                a_signal_that_comes_before_the_clock_noticed_wins
+                of_a_signal_and_a_timeout_in_one_transaction_the_first_wins
+                a_claim_by_id_does_what_is_due_on_the_spot
+                what_waits_only_for_its_time_goes_on_then
+                what_waits_for_a_signal_or_its_time_goes_on_then
+                what_waits_for_a_signal_and_its_time_needs_both
+                other_waitpoints_close_when_the_execution_ends
+                a_long_condition_does_not_make_the_reason_too_long
+                many_time_out_at_once
+                time_passes_for_what_waits_while_nobody_looks
+            }
+            suspension_end {
+                an_operator_lets_it_go_on_whatever_it_waits_for
+                an_operator_may_let_it_go_on_later
+                only_what_is_suspended_is_resumed
+                an_old_token_does_not_touch_the_next_suspension
+                pending_waitpoints_outlive_a_resumption
+                the_end_of_a_suspended_execution_closes_its_waitpoints
+                the_end_of_an_active_execution_closes_its_waitpoints
+                the_end_of_a_waiting_execution_closes_its_waitpoints
+                the_end_of_a_resumed_execution_changes_nothing_about_its_suspension
+                a_replayed_execution_waits_anew
+                a_deleted_execution_leaves_nothing_that_waits
+                an_execution_whose_time_is_over_leaves_nothing_that_waits
+                a_suspended_execution_is_not_deleted
+            }
         }
     };
 }
