@@ -759,6 +759,42 @@ macro_rules! behaviours {
                 an_execution_whose_time_is_over_leaves_nothing_that_waits
                 a_suspended_execution_is_not_deleted
             }
+            suspension_flows {
+                a_member_that_waited_goes_on_in_its_flow
+                a_member_keeps_what_it_was_handed_while_it_waits
+                a_member_that_waits_in_vain_counts_as_failed
+                a_held_flow_keeps_a_resumed_member_back
+                a_member_that_began_to_wait_in_a_held_flow_goes_on_when_that_is_unheld
+                a_cancel_of_all_stops_what_waits
+                what_waits_does_not_run_and_is_stopped_when_only_what_runs_may_finish
+                what_waits_has_started_and_goes_on_when_what_is_pending_is_cancelled
+                the_deadline_of_a_flow_ends_what_waits
+                another_member_s_failure_stops_what_waits
+                what_waits_and_is_not_needed_any_more_is_cancelled
+                nobody_slips_through_while_a_large_flow_is_closed
+                nobody_slips_through_while_a_large_flow_is_held
+                a_replayed_member_waits_anew
+                a_deleted_flow_leaves_nothing_that_waits
+                a_parent_waits_for_a_child_that_waits
+                the_end_of_a_parent_cancels_a_child_that_waits
+                a_suspended_parent_s_children_go_on
+            }
+            suspension_reads {
+                a_held_execution_waits_on_and_is_not_claimed_when_resumed
+                time_passes_for_a_held_execution_that_waits
+                a_priority_changed_meanwhile_counts
+                a_paused_lane_takes_back_what_is_resumed_and_keeps_it
+                a_full_lane_keeps_what_is_resumed
+                the_death_of_its_worker_does_not_touch_what_waits
+                what_waits_is_explained_in_words
+                what_waits_is_listed_and_counted_as_such
+                the_vector_tells_why_it_waits
+                each_lease_of_a_suspended_attempt_is_told_apart
+                a_wait_is_told_from_its_beginning_to_its_end
+                who_resumed_it_is_told
+                a_wait_in_vain_is_told
+                the_log_tells_causes_before_effects
+            }
         }
     };
 }

@@ -38,6 +38,8 @@ pub mod signals;
 pub mod submit;
 pub mod suspend;
 pub mod suspension_end;
+pub mod suspension_flows;
+pub mod suspension_reads;
 pub mod suspension_timeout;
 pub mod tags;
 pub mod waitpoint_reads;
