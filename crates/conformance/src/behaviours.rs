@@ -795,6 +795,26 @@ macro_rules! behaviours {
                 a_wait_in_vain_is_told
                 the_log_tells_causes_before_effects
             }
+            steps {
+                a_step_is_recorded_once_and_the_first_result_counts
+                every_later_lease_finds_what_was_recorded
+                a_step_may_occur_more_than_once
+                a_step_of_another_kind_under_the_same_name_diverges
+                bad_steps_are_refused
+                the_bytes_of_a_result_stay_as_they_are
+                recording_a_step_does_not_prolong_a_lease_or_tell_anyone
+                steps_are_read_page_by_page
+                results_that_do_not_fit_into_a_claim_are_read_page_by_page
+                an_execution_records_at_most_ten_thousand_steps
+                a_replay_keeps_all_steps_unless_it_says_otherwise
+                a_replay_may_keep_no_steps
+                a_replay_may_keep_what_was_recorded_before_a_step
+                a_replay_from_a_step_that_was_never_recorded_is_refused
+                a_replayed_member_keeps_the_steps_that_are_to_be_kept
+                a_replayed_flow_keeps_the_steps_of_its_members
+                steps_belong_to_their_execution
+                steps_of_one_transaction_are_numbered_one_after_the_other
+            }
         }
     };
 }

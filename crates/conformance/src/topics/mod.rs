@@ -35,6 +35,7 @@ pub mod retry;
 pub mod routes;
 pub mod signal_keys;
 pub mod signals;
+pub mod steps;
 pub mod submit;
 pub mod suspend;
 pub mod suspension_end;
