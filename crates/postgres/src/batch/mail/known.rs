@@ -11,7 +11,7 @@ use everloom_core::{
 use super::super::caches::Caches;
 use super::super::known::absent;
 use crate::exchange::{
-    Lasts, Loaded, MailWants, Named, Place, SignalName, StepName, SuspensionName,
+    HANDED_OVER, Lasts, Loaded, MailWants, Named, Place, SignalName, StepName, SuspensionName,
 };
 
 /// Rows of one sort that are numbered within executions, as they were loaded. A place without a row
@@ -108,6 +108,10 @@ impl Mail {
         mail.suspensions.retain(|one| is_locked(&one.execution));
         mail.waitpoints.retain(|one| is_locked(&one.execution));
         mail.signals.retain(|one| is_locked(&one.execution));
+        for row in take(&mut wants.resumptions) {
+            let last = mail.boxes.get(&row).map(|lasts| (row, lasts.suspension));
+            wants.taken_pages.extend(last.map(|last| ((last, 0), HANDED_OVER)));
+        }
         self.merge_suspensions(wants, take(&mut mail.suspensions));
         self.merge_waitpoints(wants, take(&mut mail.waitpoints));
         self.merge_signals(wants, take(&mut mail.signals));

@@ -17,7 +17,10 @@ impl ReadMail for Batch<'_> {
         let number = match number {
             Some(number) => number,
             None => {
-                let lasts = self.mailbox(execution)?.ok_or_else(Error::miss)?;
+                let Some(lasts) = self.mailbox(execution)? else {
+                    self.ask_resumption(execution);
+                    return Err(Error::miss());
+                };
                 last(&self.round.mail.suspensions, execution).max(lasts.suspension)
             }
         };
@@ -32,6 +35,7 @@ impl ReadMail for Batch<'_> {
             return Ok(None);
         }
         self.ask().mail.suspensions.insert(place);
+        self.mailbox(execution)?;
         Err(Error::miss())
     }
 
