@@ -286,12 +286,13 @@ pub fn of_kinds<const N: usize>(kinds: [EventKind; N]) -> EventFilter {
 }
 
 /// The states of work that stands alone and waits for nothing else.
-pub const STATES: [Status; 9] = [
+pub const STATES: [Status; 10] = [
     Status::Waiting,
     Status::Resumable,
     Status::Delayed,
     Status::Granted,
     Status::Active,
+    Status::Suspended,
     Status::Completed,
     Status::Failed,
     Status::Cancelled,
