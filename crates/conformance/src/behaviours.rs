@@ -613,6 +613,152 @@ macro_rules! behaviours {
             random {
                 a_random_walk_keeps_every_promise_and_takes_every_transition
             }
+            suspend {
+                a_suspended_execution_holds_nothing
+                suspending_ends_the_count_of_lost_workers
+                the_time_of_an_attempt_stands_still_while_it_waits
+                a_repeated_suspend_is_answered_the_same_for_ever
+                suspending_when_asked_to_stop_ends_cancelled
+                a_cancel_wins_over_signals_that_have_come
+                everything_wrong_with_a_suspend_is_listed
+                conditions_are_limited
+                a_time_in_the_past_is_refused_unless_clocks_may_differ_by_so_much
+                either_a_time_or_a_duration_is_given
+                what_waits_for_its_time_needs_to_be_given_one
+                the_policy_says_for_how_long_and_what_then
+                lane_and_namespace_fill_in_for_how_long_and_what_then
+                what_waits_without_end_is_not_failed_by_its_policy
+                tokens_are_answered_in_the_order_of_the_condition
+                suspensions_are_numbered_over_all_runs
+                what_is_not_there_is_not_suspended
+                a_suspension_survives_a_restart
+            }
+            resumption {
+                a_plain_claim_goes_on_with_the_attempt
+                a_claim_by_id_goes_on_with_the_attempt
+                a_redeemed_grant_goes_on_with_the_attempt
+                a_lapsed_grant_leaves_it_to_be_resumed
+                what_was_never_suspended_has_nothing_to_go_on_with
+                the_next_attempt_still_knows_what_came
+                what_came_in_an_earlier_run_is_not_told_again
+                what_is_resumed_keeps_its_place
+                suspending_again_under_its_key_does_not_wait_again
+                whatever_ended_a_suspension_its_key_does_not_wait_again
+                another_condition_under_a_used_key_is_a_conflict
+                a_key_waits_again_in_a_new_run
+                a_key_belongs_to_its_execution
+                payloads_that_do_not_fit_are_read_page_by_page
+                signals_beyond_a_page_are_observed
+                each_suspension_is_observed_on_its_own
+                a_signal_kept_back_delays_what_it_lets_go_on
+                a_delay_of_a_signal_that_does_not_let_go_on_is_nothing
+            }
+            signals {
+                a_signal_of_any_name_will_do_where_none_is_asked_for
+                a_signal_of_another_name_is_ignored_and_stays_on_record
+                a_signal_that_says_nothing_new_is_ignored_and_stays_on_record
+                all_of_several_need_each
+                both_names_may_come_to_one_waitpoint
+                any_of_several_needs_one
+                counts_tell_apart_waitpoints_signals_and_senders
+                parts_nest_four_deep
+                no_signal_does_where_an_operator_or_time_is_waited_for
+                a_signal_satisfies_only_the_execution_it_was_sent_to
+                the_bytes_of_a_signal_stay_as_they_are
+                a_signal_tells_who_sent_it_when_and_how
+                bad_signals_are_refused
+                an_ended_execution_takes_no_signals
+                a_closed_waitpoint_takes_no_signals_and_says_why
+                a_signal_in_another_namespace_reaches_nothing
+                an_execution_has_at_most_ten_thousand_signals
+            }
+            signal_keys {
+                a_repeated_signal_to_the_execution_is_a_duplicate_for_ever
+                a_repeated_signal_to_a_waitpoint_by_key_is_a_duplicate_for_ever
+                a_repeated_signal_to_a_waitpoint_by_id_is_a_duplicate_for_ever
+                a_repeated_signal_by_token_is_a_duplicate_for_ever
+                recorded_ignored_and_kept_signals_are_known_by_their_keys_too
+                the_bearer_of_a_token_can_not_take_the_names_of_others
+                with_authority_a_key_names_one_signal_of_the_execution
+                a_key_belongs_to_its_execution
+                signals_of_one_transaction_share_their_keys
+                signals_without_keys_are_all_different
+            }
+            early_signals {
+                a_signal_to_an_execution_in_any_open_state_is_kept
+                a_signal_to_a_waiting_execution_reaches_its_first_suspension
+                what_a_suspension_does_not_want_is_kept_for_a_later_one
+                kept_signals_are_taken_in_their_order_each_by_one_suspension
+                a_kept_signal_serves_every_part_that_means_it
+                a_signal_to_a_pending_waitpoint_is_kept_and_the_lease_too
+                what_has_come_partly_is_counted_when_the_wait_begins
+                a_pending_waitpoint_a_suspension_does_not_name_stays_as_it_is
+                early_signals_reach_the_next_attempt_too
+                what_came_in_time_counts_although_its_waitpoint_has_closed_since
+                signals_kept_in_an_earlier_run_do_not_count_in_the_next
+                a_suspend_that_is_satisfied_already_is_on_record
+            }
+            waitpoints {
+                creating_an_open_waitpoint_again_returns_it_with_its_token
+                a_waitpoint_without_a_key_gets_one_of_its_own
+                a_closed_key_may_be_used_again
+                bad_waitpoints_are_refused
+                a_waitpoint_expires_exactly_at_its_time
+                an_expired_waitpoint_gives_way_before_the_clock_noticed
+                a_closed_waitpoint_does_not_expire
+                a_waitpoint_that_was_adopted_still_expires
+                an_expired_waitpoint_that_makes_a_wait_hopeless_ends_it
+                a_closed_waitpoint_that_makes_a_wait_hopeless_ends_it
+                a_wait_that_can_do_without_a_closed_waitpoint_goes_on
+                a_wait_for_the_execution_itself_or_an_operator_needs_no_waitpoint
+                a_waitpoint_closes_once_by_its_key_or_its_id
+                only_what_is_there_is_closed
+                an_execution_has_at_most_two_hundred_open_waitpoints
+                losing_the_lease_leaves_pending_waitpoints_open
+            }
+            waitpoint_reads {
+                what_never_waited_has_no_waitpoints
+                what_is_not_there_has_no_lists
+                pages_of_waiting_things_are_limited
+                a_waitpoint_tells_everything_but_its_token
+                waitpoints_are_listed_page_by_page
+                the_inbox_has_what_is_open_everywhere_in_the_order_it_began
+                the_inbox_can_be_asked_for_a_key
+                an_inbox_shows_nothing_of_another_namespace
+            }
+            suspension_timeout {
+                what_does_not_come_in_time_ends_the_execution
+                without_another_wish_it_fails
+                what_goes_on_after_its_time_is_told_so
+                what_is_passed_on_stays_until_someone_decides
+                what_is_passed_on_still_has_its_deadline
+                a_deadline_before_its_time_wins
+                a_signal_that_comes_before_the_clock_noticed_wins
+                of_a_signal_and_a_timeout_in_one_transaction_the_first_wins
+                a_claim_by_id_does_what_is_due_on_the_spot
+                what_waits_only_for_its_time_goes_on_then
+                what_waits_for_a_signal_or_its_time_goes_on_then
+                what_waits_for_a_signal_and_its_time_needs_both
+                other_waitpoints_close_when_the_execution_ends
+                a_long_condition_does_not_make_the_reason_too_long
+                many_time_out_at_once
+                time_passes_for_what_waits_while_nobody_looks
+            }
+            suspension_end {
+                an_operator_lets_it_go_on_whatever_it_waits_for
+                an_operator_may_let_it_go_on_later
+                only_what_is_suspended_is_resumed
+                an_old_token_does_not_touch_the_next_suspension
+                pending_waitpoints_outlive_a_resumption
+                the_end_of_a_suspended_execution_closes_its_waitpoints
+                the_end_of_an_active_execution_closes_its_waitpoints
+                the_end_of_a_waiting_execution_closes_its_waitpoints
+                the_end_of_a_resumed_execution_changes_nothing_about_its_suspension
+                a_replayed_execution_waits_anew
+                a_deleted_execution_leaves_nothing_that_waits
+                an_execution_whose_time_is_over_leaves_nothing_that_waits
+                a_suspended_execution_is_not_deleted
+            }
         }
     };
 }
