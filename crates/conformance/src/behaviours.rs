@@ -612,6 +612,37 @@ macro_rules! behaviours {
             random {
                 a_random_walk_keeps_every_promise_and_takes_every_transition
             }
+            tokens {
+                a_good_token_delivers_to_its_waitpoint
+                a_token_may_be_used_until_its_waitpoint_closes
+                a_token_is_good_at_its_own_waitpoint_only
+                a_token_with_any_character_changed_is_not_valid
+                a_token_with_something_left_out_or_added_is_not_valid
+                what_was_never_a_token_is_not_valid
+                a_token_is_not_valid_for_another_execution
+                a_token_is_not_valid_in_another_namespace
+                parts_of_two_tokens_do_not_make_one
+                a_token_by_a_key_that_is_not_in_the_ring_is_not_valid
+                a_key_that_no_longer_signs_makes_no_new_tokens
+                a_token_is_safe_in_a_url_and_begins_with_its_key
+                a_token_is_told_to_nobody_but_its_holder
+                reads_show_by_which_key_and_fingerprint_a_token_is_known
+            }
+            bearers {
+                a_good_token_of_a_closed_waitpoint_learns_why
+                a_bad_token_learns_nothing_of_what_has_happened
+                a_token_dies_at_the_moment_its_waitpoint_expires
+                a_retried_signal_is_a_duplicate_as_long_as_it_is_known
+                a_retry_with_a_bad_token_is_no_duplicate
+                an_old_token_does_not_touch_a_new_suspension
+                a_token_of_a_former_run_does_not_touch_the_next
+                the_token_of_an_open_waitpoint_stays_the_same
+                a_bearer_is_a_source_of_its_own
+                a_bearer_can_not_name_another_source
+                nobody_with_authority_passes_for_a_bearer
+                a_bearers_keys_are_apart_from_everyone_elses
+                tokens_survive_a_restart
+            }
         }
     };
 }

@@ -34,3 +34,6 @@ pub mod routes;
 pub mod submit;
 pub mod tags;
 pub mod workers;
+
+pub mod bearers;
+pub mod tokens;
