@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::Common;
 use crate::lifecycle::INPUT;
-use crate::report::{Report, bar, percentiles, rounded};
+use crate::report::{Report, bar, percentiles, resident_mib, rounded};
 use crate::stores::Stores;
 
 #[derive(Args)]
@@ -108,12 +108,4 @@ async fn fill(stores: &Stores, name: &str, waiting: u64) -> Result<()> {
     bar.finish_and_clear();
     engine.close(Duration::from_secs(30)).await;
     Ok(())
-}
-
-/// The most memory this process ever had in use, as Linux tells it.
-fn resident_mib() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-    kib.unwrap_or(0) >> 10
 }

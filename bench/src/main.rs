@@ -10,6 +10,7 @@ mod flows;
 mod lifecycle;
 mod report;
 mod stores;
+mod suspend;
 
 use std::path::PathBuf;
 
@@ -34,6 +35,8 @@ enum Scenario {
     Depth(depth::Depth),
     /// Whole flows from submit to done, and what a member costs in flows of different sizes
     Flows(flows::Flows),
+    /// Suspend, signal and claim again, and what others pay while many are suspended
+    Suspend(suspend::Suspension),
 }
 
 /// What every scenario takes.
@@ -63,5 +66,6 @@ async fn main() -> Result<()> {
         Scenario::Lifecycle(lifecycle) => lifecycle.run().await,
         Scenario::Depth(depth) => depth.run().await,
         Scenario::Flows(flows) => flows.run().await,
+        Scenario::Suspend(suspension) => suspension.run().await,
     }
 }

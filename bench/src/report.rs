@@ -72,3 +72,11 @@ pub(crate) fn percentiles(mut latencies: Vec<Duration>) -> (u64, u64) {
     };
     (at(50), at(99))
 }
+
+/// The most memory this process ever had in use, as Linux tells it.
+pub(crate) fn resident_mib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kib.unwrap_or(0) >> 10
+}

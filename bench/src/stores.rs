@@ -63,6 +63,14 @@ impl Stores {
         }
     }
 
+    /// Where the databases lie.
+    pub(crate) fn folder(&self) -> &Path {
+        match self {
+            Self::Sqlite(folder) => folder.path(),
+            Self::Postgres { data, .. } => data,
+        }
+    }
+
     /// Opens the engine on a database.
     pub(crate) async fn engine(&self, name: &str, durability: Durability) -> Result<Engine> {
         let mut url = self.url(name)?;

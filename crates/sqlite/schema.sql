@@ -62,7 +62,7 @@ CREATE TABLE executions (
     created_by  TEXT,
     progress    TEXT,
     key         TEXT,
-    spawned     INTEGER NOT NULL CHECK (spawned BETWEEN 0 AND 1),
+    beside      INTEGER NOT NULL CHECK (beside >= 0),
     parent      INTEGER,
     flow        INTEGER,
     flow_uuid   BLOB,
@@ -78,6 +78,8 @@ CREATE TABLE executions (
         OR state = 3 AND until IS NOT NULL AND worker IS NOT NULL AND secret IS NOT NULL
             AND ttl_ms IS NULL
         OR state = 2 AND until IS NOT NULL AND worker IS NULL AND secret IS NULL
+            AND ttl_ms IS NULL
+        OR state = 6 AND detail IS NOT NULL AND worker IS NULL AND secret IS NULL
             AND ttl_ms IS NULL
     ),
     CHECK (flow IS NULL OR node IS NOT NULL AND coalesce(length(flow_uuid), 0) = 16)
@@ -203,6 +205,12 @@ CREATE TABLE past_leases (
     PRIMARY KEY (execution, epoch)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE payloads (
+    id           INTEGER PRIMARY KEY,
+    content_type ANY,
+    bytes        BLOB NOT NULL
+) STRICT;
+
 CREATE TABLE results (
     execution    INTEGER PRIMARY KEY,
     content_type ANY,
@@ -217,12 +225,71 @@ CREATE TABLE routes (
     UNIQUE (namespace, kind, capabilities)
 ) STRICT;
 
+CREATE TABLE signals (
+    execution  INTEGER NOT NULL,
+    seq        INTEGER NOT NULL,
+    uuid       BLOB    NOT NULL CHECK (length(uuid) = 16),
+    waitpoint  BLOB CHECK (length(waitpoint) = 16),
+    key        TEXT,
+    run        INTEGER NOT NULL,
+    suspension INTEGER,
+    counted    INTEGER CHECK (counted BETWEEN 0 AND 1),
+    payload    INTEGER,
+    facts      TEXT    NOT NULL,
+    PRIMARY KEY (execution, seq),
+    CHECK ((suspension IS NULL) = (counted IS NULL))
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE signing_keys (
+    namespace  INTEGER NOT NULL,
+    kid        TEXT    NOT NULL,
+    secret     BLOB CHECK (length(secret) = 32),
+    created_at INTEGER NOT NULL,
+    state      TEXT    NOT NULL,
+    PRIMARY KEY (namespace, kid)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE steps (
+    execution  INTEGER NOT NULL,
+    seq        INTEGER NOT NULL,
+    name       TEXT    NOT NULL,
+    occurrence INTEGER NOT NULL,
+    result     INTEGER,
+    facts      TEXT    NOT NULL,
+    PRIMARY KEY (execution, seq)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE suspensions (
+    execution INTEGER NOT NULL,
+    number    INTEGER NOT NULL,
+    run       INTEGER NOT NULL,
+    key       TEXT,
+    terms     TEXT    NOT NULL,
+    course    TEXT    NOT NULL,
+    PRIMARY KEY (execution, number)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE tags (
     namespace INTEGER NOT NULL,
     key       TEXT    NOT NULL,
     value     TEXT    NOT NULL,
     execution INTEGER NOT NULL,
     PRIMARY KEY (namespace, key, value, execution)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE waitpoints (
+    execution   INTEGER NOT NULL,
+    seq         INTEGER NOT NULL,
+    uuid        BLOB    NOT NULL CHECK (length(uuid) = 16),
+    namespace   INTEGER NOT NULL,
+    key         TEXT    NOT NULL,
+    kid         TEXT    NOT NULL,
+    fingerprint BLOB    NOT NULL CHECK (length(fingerprint) = 8),
+    created_at  INTEGER NOT NULL,
+    expires_at  INTEGER,
+    open        INTEGER NOT NULL CHECK (open BETWEEN 0 AND 1),
+    state       TEXT    NOT NULL,
+    PRIMARY KEY (execution, seq)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE workers (
@@ -277,6 +344,22 @@ CREATE INDEX retired ON executions (due_at) WHERE due_at IS NOT NULL AND state >
 
 CREATE INDEX routes_of_namespace ON routes (namespace);
 
+CREATE UNIQUE INDEX signals_by_key ON signals (execution, key) WHERE key IS NOT NULL;
+
+CREATE INDEX signals_kept ON signals (execution, run) WHERE suspension IS NULL;
+
+CREATE INDEX signals_taken ON signals (execution, suspension) WHERE suspension IS NOT NULL;
+
+CREATE UNIQUE INDEX steps_by_name ON steps (execution, name, occurrence);
+
+CREATE UNIQUE INDEX suspensions_by_key ON suspensions (execution, run, key) WHERE key IS NOT NULL;
+
 CREATE INDEX troubled ON executions (namespace, state) WHERE state > 10;
+
+CREATE UNIQUE INDEX waitpoints_by_uuid ON waitpoints (execution, uuid);
+
+CREATE INDEX waitpoints_inbox ON waitpoints (namespace, uuid) WHERE open = 1;
+
+CREATE INDEX waitpoints_open ON waitpoints (execution) WHERE open = 1;
 
 CREATE INDEX workers_by_due ON workers (due_at);

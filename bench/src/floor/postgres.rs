@@ -96,9 +96,9 @@ const SUBMIT: &str = "
     executions AS (
         INSERT INTO executions (
             id, uuid, namespace, lane, route, priority, rank, state, held, gated, since,
-            created_at, epoch, attempt, retries, reclaims, run, spawned
+            created_at, epoch, attempt, retries, reclaims, run, beside
         )
-        SELECT id, uuid, 1, 1, 1, 1000, id, $4, false, false, $5, $5, 0, 0, 0, 0, 1, false
+        SELECT id, uuid, 1, 1, 1, 1000, id, $4, false, false, $5, $5, 0, 0, 0, 0, 1, 0
         FROM new
     ),
     inputs AS (

@@ -87,7 +87,7 @@ impl<'a> Statements<'a> {
             insert: conn.prepare_cached(
                 "INSERT INTO executions (
                     id, uuid, namespace, lane, route, priority, rank, state, held, since,
-                    created_at, epoch, attempt, retries, reclaims, run, spawned
+                    created_at, epoch, attempt, retries, reclaims, run, beside
                 ) VALUES (?1, ?2, 1, 1, 1, 1000, ?1, ?3, 0, ?4, ?4, 0, 0, 0, 0, 1, 0)",
             )?,
             input: conn.prepare_cached(

@@ -145,6 +145,7 @@ macro_rules! behaviours {
                 a_lease_that_completed_can_only_repeat_that
                 a_lease_that_failed_can_only_repeat_that
                 a_lease_that_slept_can_only_repeat_that
+                a_lease_that_was_suspended_can_only_repeat_that
                 a_lease_that_was_given_back_can_only_repeat_that
                 a_wrong_secret_is_refused_whatever_the_state
                 a_forged_epoch_is_refused

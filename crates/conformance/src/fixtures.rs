@@ -178,7 +178,7 @@ pub fn unhold(execution: ExecutionId) -> Unhold {
 
 /// Runs an ended execution again.
 pub fn replay(execution: ExecutionId) -> Replay {
-    Replay { namespace: ns(), execution }
+    Replay { namespace: ns(), ..Replay::new(execution) }
 }
 
 /// Removes an ended execution.
@@ -286,12 +286,13 @@ pub fn of_kinds<const N: usize>(kinds: [EventKind; N]) -> EventFilter {
 }
 
 /// The states of work that stands alone and waits for nothing else.
-pub const STATES: [Status; 9] = [
+pub const STATES: [Status; 10] = [
     Status::Waiting,
     Status::Resumable,
     Status::Delayed,
     Status::Granted,
     Status::Active,
+    Status::Suspended,
     Status::Completed,
     Status::Failed,
     Status::Cancelled,

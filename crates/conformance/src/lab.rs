@@ -270,6 +270,10 @@ impl Lab {
                 let lease = self.take(id);
                 self.ok(delay(&lease, Duration::ZERO));
             }
+            Status::Suspended => {
+                let lease = self.take(id);
+                self.ok(Suspend::new(lease.lease, Condition::Operator));
+            }
             Status::Completed => {
                 let lease = self.take(id);
                 self.ok(complete(&lease));

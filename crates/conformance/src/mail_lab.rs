@@ -1,220 +1,206 @@
-//! Executions that wait, in the lab: short ways to make them, to answer them and to look at
-//! everything that lies beside them.
+//! Waiting for signals in the lab: short ways to suspend, to deliver and to look.
 
 use everloom_core::*;
 
+use crate::Lab;
 use crate::fixtures::*;
-use crate::{Lab, Snapshot};
 
-/// An execution that waits, and the tokens by which it can be answered.
-#[derive(Clone, Debug)]
-pub struct Waiting {
-    /// The execution.
-    pub id: ExecutionId,
-    /// Its waitpoints, in the order its condition names them.
-    pub tickets: Vec<Ticket>,
+/// Ends a lease and waits for a condition.
+pub fn suspend(leased: &Leased, condition: Condition) -> Suspend {
+    Suspend::new(leased.lease.clone(), condition)
 }
 
-/// Suspends a leased execution that has to wait.
-#[track_caller]
-pub fn suspend(lab: &mut Lab, leased: &Leased, condition: Condition) -> Waiting {
-    match lab.ok(Suspend::new(leased.lease.clone(), condition)) {
-        SuspendOutcome::Suspended { waitpoints, .. } => {
-            Waiting { id: leased.id(), tickets: waitpoints }
-        }
-        other => panic!("not suspended: {other:?}"),
-    }
+/// The same under a key.
+pub fn suspend_as(leased: &Leased, key: &str, condition: Condition) -> Suspend {
+    Suspend { key: Some(key.to_owned()), ..suspend(leased, condition) }
 }
 
-/// A new execution that waits for a condition.
-#[track_caller]
-pub fn waiting(lab: &mut Lab, condition: Condition) -> Waiting {
-    let leased = lab.lease(work());
-    suspend(lab, &leased, condition)
+/// Creates a place for signals before something waits for them.
+pub fn create_waitpoint(leased: &Leased, key: &str) -> CreateWaitpoint {
+    let (lease, key) = (leased.lease.clone(), Some(key.to_owned()));
+    CreateWaitpoint { namespace: ns(), lease, key, expires_in: None }
 }
 
-/// Creates a waitpoint for which nothing waits yet.
-pub fn create(leased: &Leased, key: &str) -> CreateWaitpoint {
-    let lease = leased.lease.clone();
-    CreateWaitpoint { namespace: ns(), lease, key: Some(key.to_owned()), expires_in: None }
+/// A signal to the execution itself.
+pub fn signal(execution: ExecutionId, name: &str) -> DeliverSignal {
+    DeliverSignal::new(execution, name)
 }
 
-/// Creates a waitpoint for which nothing waits yet, and hands out its token.
-#[track_caller]
-pub fn pending(lab: &mut Lab, leased: &Leased, key: &str) -> Ticket {
-    lab.ok(create(leased, key)).ticket
+/// A signal to a waitpoint, with authority.
+pub fn signal_at(execution: ExecutionId, key: &str, name: &str) -> DeliverSignal {
+    let to = SignalTo::Waitpoint(WaitpointName::Key(key.to_owned()));
+    DeliverSignal { to, ..signal(execution, name) }
 }
 
-/// A place named with authority: the open waitpoint of that key.
-pub fn at(key: &str) -> SignalTo {
-    SignalTo::Waitpoint(WaitpointName::Key(key.to_owned()))
+/// A signal to a waitpoint, open or closed, with authority.
+pub fn signal_to(execution: ExecutionId, waitpoint: WaitpointId, name: &str) -> DeliverSignal {
+    let to = SignalTo::Waitpoint(WaitpointName::Id(waitpoint));
+    DeliverSignal { to, ..signal(execution, name) }
 }
 
 /// A signal by whoever bears a token.
-pub fn bearing(token: &Token, execution: ExecutionId, name: &str) -> DeliverSignal {
-    DeliverSignal { to: SignalTo::Token(token.clone()), ..DeliverSignal::new(execution, name) }
+pub fn signal_by(execution: ExecutionId, ticket: &Ticket, name: &str) -> DeliverSignal {
+    DeliverSignal { to: SignalTo::Token(ticket.token.clone()), ..signal(execution, name) }
 }
 
-impl Waiting {
-    /// The waitpoint of that key.
-    #[track_caller]
-    pub fn ticket(&self, key: &str) -> &Ticket {
-        self.tickets.iter().find(|one| one.key == key).expect("it waits there")
-    }
+/// The same signal from that sender.
+pub fn from(source: &str, signal: DeliverSignal) -> DeliverSignal {
+    DeliverSignal { source: Some(source.to_owned()), ..signal }
+}
 
-    /// The token of the waitpoint of that key.
-    #[track_caller]
-    pub fn token(&self, key: &str) -> &Token {
-        &self.ticket(key).token
-    }
+/// The same signal under an idempotency key.
+pub fn keyed(key: &str, signal: DeliverSignal) -> DeliverSignal {
+    DeliverSignal { key: Some(key.to_owned()), ..signal }
+}
 
-    /// A signal with the token of the waitpoint of that key.
-    #[track_caller]
-    pub fn bearing(&self, key: &str, name: &str) -> DeliverSignal {
-        bearing(self.token(key), self.id, name)
-    }
+/// The same signal with something to say.
+pub fn saying(text: &str, signal: DeliverSignal) -> DeliverSignal {
+    DeliverSignal { payload: Payload::bytes(text.to_owned()), ..signal }
+}
 
-    /// A signal with authority, to the waitpoint of that key.
-    pub fn signal(&self, key: &str, name: &str, source: &str) -> DeliverSignal {
-        let source = Some(source.to_owned());
-        DeliverSignal { to: at(key), source, ..DeliverSignal::new(self.id, name) }
-    }
-
-    /// Approval at the waitpoint of that key.
-    pub fn approve(&self, key: &str, by: &str) -> Approve {
-        Approve::new(self.id, at(key), Some(by))
-    }
-
-    /// Rejection at the waitpoint of that key.
-    pub fn reject(&self, key: &str, by: &str) -> Reject {
-        Reject::new(self.id, at(key), Some(by))
+/// Closes a waitpoint that is open.
+pub fn close_waitpoint(execution: ExecutionId, key: &str) -> CloseWaitpoint {
+    CloseWaitpoint {
+        namespace: ns(),
+        execution,
+        waitpoint: WaitpointName::Key(key.to_owned()),
+        by: "ops".to_owned(),
+        reason: None,
     }
 }
 
-/// Everything there is to see, with what lies beside executions.
-#[derive(Debug, PartialEq)]
-pub struct Everything {
-    snapshot: Snapshot,
-    mail: Vec<Mail>,
-    keys: Vec<SigningKeys>,
-    inboxes: Vec<InboxPage>,
+/// Closes a waitpoint, open or closed.
+pub fn close_waitpoint_by_id(execution: ExecutionId, waitpoint: WaitpointId) -> CloseWaitpoint {
+    CloseWaitpoint { waitpoint: WaitpointName::Id(waitpoint), ..close_waitpoint(execution, "") }
 }
 
-/// What lies beside one execution.
-#[derive(Debug, PartialEq)]
-struct Mail {
-    waitpoints: Vec<WaitpointView>,
-    signals: Vec<SignalView>,
-    suspensions: Vec<SuspensionView>,
-    told: Explanation,
+/// Records what came of a step.
+pub fn record_step(leased: &Leased, name: &str, result: &str) -> RecordStep {
+    RecordStep {
+        namespace: ns(),
+        lease: leased.lease.clone(),
+        name: name.to_owned(),
+        occurrence: 0,
+        kind: "step".to_owned(),
+        result: Payload::bytes(result.to_owned()),
+    }
 }
 
-/// Everything there is to see now.
+/// Lists an execution's suspensions.
+pub fn list_suspensions(execution: ExecutionId) -> ListSuspensions {
+    ListSuspensions { namespace: ns(), execution, after: 0, limit: Limits::PAGE }
+}
+
+/// Lists an execution's open waitpoints.
+pub fn list_waitpoints(execution: ExecutionId) -> ListWaitpoints {
+    ListWaitpoints { limit: Limits::PAGE, ..ListWaitpoints::new(execution) }
+}
+
+/// Lists all signals an execution ever had.
+pub fn list_signals(execution: ExecutionId) -> ListSignals {
+    ListSignals { namespace: ns(), execution, after: 0, limit: Limits::PAGE }
+}
+
+/// Lists an execution's recorded steps.
+pub fn list_steps(execution: ExecutionId) -> ListSteps {
+    ListSteps { namespace: ns(), execution, after: 0, limit: Limits::PAGE }
+}
+
+/// Why a signal to a closed waitpoint is refused.
 #[track_caller]
-pub fn everything(lab: &mut Lab) -> Everything {
-    let namespaces = lab.see(ListNamespaces { after: None, limit: Limits::PAGE }).namespaces;
-    let (mut mail, mut keys, mut inboxes) = (vec![], vec![], vec![]);
-    for NamespaceView { namespace, .. } in namespaces {
-        let list = ListExecutions { namespace: namespace.clone(), ..ListExecutions::default() };
-        for execution in lab.list(list) {
-            mail.push(mail_of(lab, &namespace, execution.id));
-        }
-        let inbox = ListInbox { namespace: namespace.clone(), ..ListInbox::default() };
-        inboxes.push(lab.see(inbox));
-        keys.push(lab.see(ListSigningKeys { namespace }));
-    }
-    Everything { snapshot: lab.snapshot(), mail, keys, inboxes }
-}
-
-fn mail_of(lab: &mut Lab, namespace: &str, execution: ExecutionId) -> Mail {
-    let (namespace, limit) = (namespace.to_owned(), Limits::PAGE);
-    Mail {
-        waitpoints: lab
-            .see(ListWaitpoints {
-                namespace: namespace.clone(),
-                closed: true,
-                limit,
-                ..ListWaitpoints::new(execution)
-            })
-            .waitpoints,
-        signals: lab
-            .see(ListSignals { namespace: namespace.clone(), execution, after: 0, limit })
-            .signals,
-        suspensions: lab
-            .see(ListSuspensions { namespace: namespace.clone(), execution, after: 0, limit })
-            .suspensions,
-        told: lab.see(Explain { namespace, execution }),
-    }
-}
-
-/// Everything there is to read, as text, to look for what must not be there.
-#[track_caller]
-pub fn all_that_is_told(lab: &mut Lab) -> String {
-    let seen = everything(lab);
-    let mut text = format!("{seen:?}");
-    for event in lab.events(EventFilter::default()) {
-        text += &serde_json::to_string(&event).expect("an event has a JSON form");
-    }
-    for Mail { waitpoints, signals, suspensions, told } in &seen.mail {
-        let json = serde_json::to_string(&(waitpoints, signals, suspensions, told));
-        text += &json.expect("a view has a JSON form");
-    }
-    text + &serde_json::to_string(&(&seen.keys, &seen.inboxes)).expect("a view has a JSON form")
-}
-
-/// Runs a command that is refused, and checks that nothing has changed, also beside executions.
-#[track_caller]
-pub fn refused<C: Command>(lab: &mut Lab, command: C) -> Error {
-    let before = everything(lab);
-    let error = lab.refused(command);
-    assert_eq!(everything(lab), before, "{} was refused and changed something", C::NAME);
-    error
-}
-
-/// Runs a command that is refused because the waitpoint takes no more, and tells why that is.
-#[track_caller]
-pub fn closed<C: Command>(lab: &mut Lab, command: C) -> String {
-    let error = refused(lab, command);
+pub fn why_closed(error: &Error) -> String {
     assert_eq!(error.code(), Code::Closed, "{error}");
-    let why = error.details().and_then(|details| details["why"].as_str());
-    why.expect("it says why").to_owned()
+    let why = error.details().and_then(|details| details.get("why")?.as_str());
+    why.unwrap_or_else(|| panic!("it says why: {error:?}")).to_owned()
 }
 
-/// An execution's signals: all that ever came.
-#[track_caller]
-pub fn signals(lab: &mut Lab, execution: ExecutionId) -> Vec<SignalView> {
-    lab.see(ListSignals { namespace: ns(), execution, after: 0, limit: Limits::PAGE }).signals
+/// The names and texts of signals: `go:now stay:`.
+pub fn told(signals: &[SignalView]) -> String {
+    let text = |one: &SignalView| {
+        let payload = one.payload.as_ref().map(|payload| payload.bytes.clone());
+        String::from_utf8(payload.unwrap_or_default()).expect("behaviours send text")
+    };
+    let told: Vec<_> = signals.iter().map(|one| format!("{}:{}", one.name, text(one))).collect();
+    told.join(" ")
 }
 
-/// An execution's waitpoints, closed ones too.
-#[track_caller]
-pub fn waitpoints(lab: &mut Lab, execution: ExecutionId) -> Vec<WaitpointView> {
-    lab.see(ListWaitpoints { closed: true, ..ListWaitpoints::new(execution) }).waitpoints
-}
+impl Lab {
+    /// Suspends what a lease is about, and answers with its waitpoints.
+    #[track_caller]
+    pub fn suspend(&mut self, suspend: Suspend) -> Vec<Ticket> {
+        match self.ok(suspend) {
+            SuspendOutcome::Suspended { waitpoints, .. } => waitpoints,
+            other => panic!("not suspended: {other:?}"),
+        }
+    }
 
-/// The signing keys of the default namespace.
-#[track_caller]
-pub fn keys(lab: &mut Lab) -> Vec<SigningKeyView> {
-    lab.see(ListSigningKeys { namespace: ns() }).keys
-}
+    /// Makes a call that does not suspend, because what it wants to wait for has come.
+    #[track_caller]
+    pub fn already_satisfied(&mut self, suspend: Suspend) -> Resumption {
+        match self.ok(suspend) {
+            SuspendOutcome::AlreadySatisfied { resumption } => resumption,
+            other => panic!("not satisfied already: {other:?}"),
+        }
+    }
 
-/// What is left of a condition, in words.
-#[track_caller]
-pub fn waits_for(lab: &mut Lab, execution: ExecutionId) -> Option<String> {
-    let all = ListSuspensions { namespace: ns(), execution, after: 0, limit: Limits::PAGE };
-    lab.see(all).suspensions.pop().expect("it was suspended").waits_for
-}
+    /// Submits an execution, leases it and suspends it.
+    #[track_caller]
+    pub fn suspended(&mut self, condition: Condition) -> (ExecutionId, Vec<Ticket>) {
+        let lease = self.lease(work());
+        (lease.id(), self.suspend(suspend(&lease, condition)))
+    }
 
-/// What became of a signal that was not refused.
-#[track_caller]
-pub fn effect<C: Command<Output = Delivered>>(lab: &mut Lab, command: C) -> Effect {
-    lab.ok(command).effect
-}
+    /// What a signal does.
+    #[track_caller]
+    pub fn deliver(&mut self, signal: DeliverSignal) -> Effect {
+        self.ok(signal).effect
+    }
 
-/// A signal that let an execution go on.
-pub const RESUMED: Effect = Effect::Resumed { status: Status::Resumable };
+    /// Leases an execution that goes on, and tells why it does.
+    #[track_caller]
+    pub fn resumption(&mut self, id: ExecutionId) -> (Leased, Resumption) {
+        let lease = self.take(id);
+        let resumption = lease.resumption.clone().expect("it was suspended");
+        (lease, resumption)
+    }
 
-/// A signal that a condition did not heed.
-pub const fn ignored(why: Offered) -> Effect {
-    Effect::Ignored { why }
+    /// An execution's suspensions.
+    #[track_caller]
+    pub fn suspensions(&mut self, id: ExecutionId) -> Vec<SuspensionView> {
+        self.see(list_suspensions(id)).suspensions
+    }
+
+    /// An execution's waitpoints, open and closed.
+    #[track_caller]
+    pub fn waitpoints(&mut self, id: ExecutionId) -> Vec<WaitpointView> {
+        self.see(ListWaitpoints { closed: true, ..list_waitpoints(id) }).waitpoints
+    }
+
+    /// What an execution's waitpoints are doing, in one line: `a:satisfied b:pending`.
+    #[track_caller]
+    pub fn doors(&mut self, id: ExecutionId) -> String {
+        let state = |state: &WaitpointState| match state {
+            WaitpointState::Pending => "pending",
+            WaitpointState::Active { .. } => "active",
+            WaitpointState::Closed { why, .. } => why.as_str(),
+        };
+        let told: Vec<_> = self
+            .waitpoints(id)
+            .iter()
+            .map(|one| format!("{}:{}", one.key, state(&one.state)))
+            .collect();
+        told.join(" ")
+    }
+
+    /// All signals an execution ever had.
+    #[track_caller]
+    pub fn signals(&mut self, id: ExecutionId) -> Vec<SignalView> {
+        self.see(list_signals(id)).signals
+    }
+
+    /// An execution's recorded steps.
+    #[track_caller]
+    pub fn steps(&mut self, id: ExecutionId) -> Vec<StepView> {
+        self.see(list_steps(id)).steps
+    }
 }

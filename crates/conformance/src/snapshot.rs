@@ -1,7 +1,11 @@
 use everloom_core::*;
 
 use crate::Lab;
-use crate::fixtures::{lanes, workers};
+use crate::fixtures::{in_namespace, lanes, workers};
+use crate::mail_lab::*;
+
+/// What tells that something lies beside an execution.
+const MAIL: [EventKind; 2] = [EventKind::WaitpointCreated, EventKind::SignalDelivered];
 
 /// Everything that can be observed through reads, to tell whether anything has changed.
 #[derive(Debug, PartialEq)]
@@ -23,6 +27,17 @@ struct Inside {
     lanes: Vec<LaneView>,
     workers: Vec<WorkerView>,
     flows: Vec<(FlowView, Vec<NodeView>)>,
+    beside: Vec<Beside>,
+    keys: SigningKeys,
+}
+
+/// What can be observed beside one execution.
+#[derive(Debug, PartialEq)]
+struct Beside {
+    suspensions: SuspensionPage,
+    waitpoints: WaitpointPage,
+    signals: SignalPage,
+    steps: StepPage,
 }
 
 impl Lab {
@@ -44,6 +59,29 @@ impl Lab {
             let query = ListNodes { namespace: namespace.to_owned(), ..ListNodes::new(flow.id) };
             let nodes = self.see(query).nodes;
             seen.push((flow, nodes));
+        }
+        seen
+    }
+
+    /// What lies beside those executions that can have something beside them: whatever waits or
+    /// was signalled is told by an event, and only who was claimed records steps.
+    fn beside(&mut self, namespace: &str, executions: &[ExecutionView]) -> Vec<Beside> {
+        let filter = EventFilter { kinds: MAIL.into(), ..in_namespace(namespace) };
+        let told = self.events(filter);
+        let mut seen = Vec::new();
+        for &ExecutionView { id, attempt, .. } in executions {
+            if attempt == 0 && told.iter().all(|event| event.execution != Some(id)) {
+                continue;
+            }
+            let name = || namespace.to_owned();
+            let waitpoints = ListWaitpoints { closed: true, ..list_waitpoints(id) };
+            seen.push(Beside {
+                suspensions: self
+                    .see(ListSuspensions { namespace: name(), ..list_suspensions(id) }),
+                waitpoints: self.see(ListWaitpoints { namespace: name(), ..waitpoints }),
+                signals: self.see(ListSignals { namespace: name(), ..list_signals(id) }),
+                steps: self.see(ListSteps { namespace: name(), ..list_steps(id) }),
+            });
         }
         seen
     }
@@ -73,6 +111,8 @@ impl Lab {
             .collect();
         let flows = self.flows(namespace);
         Inside {
+            beside: self.beside(namespace, &executions),
+            keys: self.see(ListSigningKeys { namespace: name() }),
             flows,
             results,
             attempts,

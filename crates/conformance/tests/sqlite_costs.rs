@@ -143,7 +143,7 @@ fn no_command_has_a_statement_prepared_again() {
         let result = Payload::bytes("result");
         let lease = leases[1].clone();
         store.apply(Complete { namespace: namespace(), lease: lease.clone(), result });
-        store.apply(Replay { namespace: namespace(), execution: lease.execution });
+        store.apply(Replay { namespace: namespace(), ..Replay::new(lease.execution) });
         store.apply(Fail {
             namespace: namespace(),
             lease: leases[2].clone(),

@@ -15,7 +15,7 @@ use crate::store::{Read, Tx};
 /// What the fence found.
 pub(crate) enum Fenced {
     /// The lease is held.
-    Live(Execution),
+    Live(Box<Execution>),
     /// The lease has ended; a repeated call is answered from the record.
     Ended(PastLease),
 }
@@ -24,7 +24,7 @@ impl Fenced {
     /// The execution, for calls that do not end a lease.
     pub(crate) fn live(self, lease: &LeaseToken) -> Result<Execution> {
         match self {
-            Self::Live(execution) => Ok(execution),
+            Self::Live(execution) => Ok(*execution),
             Self::Ended(past) => Err(Error::lease_lost(lease.execution, past.end.why_lost())),
         }
     }
@@ -51,7 +51,7 @@ fn judge(
     match &execution.state {
         State::Active(lease) if execution.epoch == token.epoch && lease.secret == token.secret => {
             match cx.now < lease.until {
-                true => Ok(Fenced::Live(execution)),
+                true => Ok(Fenced::Live(Box::new(execution))),
                 false => lost(LeaseLost::Expired),
             }
         }

@@ -28,6 +28,13 @@ pub struct Replay {
     pub steps: KeepSteps,
 }
 
+impl Replay {
+    /// A replay that keeps all recorded steps.
+    pub fn new(execution: ExecutionId) -> Self {
+        Self { namespace: default_name(), execution, steps: KeepSteps::All }
+    }
+}
+
 /// The execution runs again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Replayed {

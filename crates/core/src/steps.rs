@@ -35,6 +35,20 @@ pub struct RecordStep {
     pub result: Payload,
 }
 
+impl RecordStep {
+    /// The first step of that name.
+    pub fn new(lease: LeaseToken, name: impl Into<String>, result: Payload) -> Self {
+        Self {
+            namespace: default_name(),
+            lease,
+            name: name.into(),
+            occurrence: 0,
+            kind: plain(),
+            result,
+        }
+    }
+}
+
 fn plain() -> String {
     "step".to_owned()
 }
@@ -165,6 +179,13 @@ pub struct ListSteps {
     /// How many at most.
     #[serde(default = "default_page")]
     pub limit: usize,
+}
+
+impl ListSteps {
+    /// The first page.
+    pub fn new(execution: ExecutionId) -> Self {
+        Self { namespace: default_name(), execution, after: 0, limit: default_page() }
+    }
 }
 
 /// A page of recorded steps.

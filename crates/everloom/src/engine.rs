@@ -480,9 +480,14 @@ impl Engine {
         self.apply(Unhold { namespace: self.here(), execution }).await
     }
 
-    /// Runs an ended execution again.
+    /// Runs an ended execution again, with all steps it has recorded.
     pub async fn replay(&self, execution: ExecutionId) -> Result<Replayed> {
-        self.apply(Replay { namespace: self.here(), execution }).await
+        self.replay_with(Replay::new(execution)).await
+    }
+
+    /// Runs an ended execution again, with the recorded steps it is to keep.
+    pub async fn replay_with(&self, replay: Replay) -> Result<Replayed> {
+        self.apply(Replay { namespace: self.here(), ..replay }).await
     }
 
     /// Merges into an execution's tags.

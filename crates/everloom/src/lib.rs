@@ -4,7 +4,7 @@
 //! re-exports. Between its callers and the synchronous rules lies the machinery in these modules,
 //! in the order a command meets them:
 //!
-//! - `engine`, `flows`, `open`: what programs see;
+//! - `engine`, `flows`, `suspension`, `open`: what programs see;
 //! - `driver`: takes commands and queries, closes;
 //! - `queue`, `request`, `writer`: group commit, one transaction for all that wait;
 //! - `readers`: queries beside the writer;
@@ -22,6 +22,7 @@ mod open;
 mod queue;
 mod readers;
 mod request;
+mod suspension;
 mod sync;
 mod watcher;
 mod writer;

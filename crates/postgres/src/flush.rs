@@ -11,7 +11,8 @@ use crate::link::{Step, params};
 use crate::rows::tags::Labels;
 use crate::rows::{
     chores, edges, events, executions, flows, inbox, joins, keys, lanes, members, namespaces,
-    past_leases, payloads, workers,
+    past_leases, payloads, signals, signing_keys, steps as recorded, suspensions, waitpoints,
+    workers,
 };
 use crate::sql;
 
@@ -73,6 +74,8 @@ pub(crate) fn flush(changes: &Changes, told: &Told, source: i64) -> Result<Flush
     flush_executions(changes, &mut flush.steps)?;
     flush_ties(changes, &mut flush.steps);
     flush_beside(changes, &mut flush.steps)?;
+    flush_mail(changes, &mut flush.steps)?;
+    flush_steps(changes, &mut flush.steps)?;
     flush_keys(changes, told, &mut flush);
     flush_workers(changes, told, &mut flush.steps)?;
     if !changes.dropped_chores.is_empty() {
@@ -114,7 +117,7 @@ fn flush_flows(changes: &Changes, steps: &mut Vec<Step>) -> Result<()> {
 
 /// What ties executions together, after these.
 fn flush_ties(changes: &Changes, steps: &mut Vec<Step>) {
-    let tied = changes.removed.iter().filter(|old| old.member.is_some() || old.spawned);
+    let tied = changes.removed.iter().filter(|old| old.member.is_some() || old.beside.children);
     let untied: Vec<i64> = tied.map(|old| old.row.0).collect();
     if !untied.is_empty() {
         steps.extend([
@@ -183,6 +186,58 @@ fn flush_beside(changes: &Changes, steps: &mut Vec<Step>) -> Result<()> {
     }
     if !changes.past_leases.is_empty() {
         steps.push(past_leases::add(&changes.past_leases)?);
+    }
+    Ok(())
+}
+
+/// What lies beside executions that wait.
+fn flush_mail(changes: &Changes, steps: &mut Vec<Step>) -> Result<()> {
+    let with_mail = changes.removed.iter().filter(|old| old.beside.mail);
+    let gone: Vec<i64> = with_mail.map(|old| old.row.0).collect();
+    if !gone.is_empty() {
+        steps.extend([
+            Step::Prepared(sql::suspensions::DROP_ALL, params![gone.clone()]),
+            Step::Prepared(sql::waitpoints::DROP_ALL, params![gone.clone()]),
+            Step::Prepared(sql::signals::DROP_ALL, params![gone]),
+        ]);
+    }
+    let mail = &changes.mail;
+    if !mail.suspensions.is_empty() {
+        steps.push(suspensions::save(&mail.suspensions)?);
+    }
+    if !mail.new_suspensions.is_empty() {
+        steps.push(suspensions::add(&mail.new_suspensions)?);
+    }
+    if !mail.waitpoints.is_empty() {
+        steps.push(waitpoints::save(&mail.waitpoints)?);
+    }
+    if !mail.new_waitpoints.is_empty() {
+        steps.push(waitpoints::add(&mail.new_waitpoints)?);
+    }
+    if !mail.signals.is_empty() {
+        steps.push(signals::save(&mail.signals));
+    }
+    if !mail.new_signals.is_empty() {
+        steps.push(signals::add(&mail.new_signals)?);
+    }
+    if !mail.signing_keys.is_empty() {
+        steps.push(signing_keys::put(&mail.signing_keys)?);
+    }
+    Ok(())
+}
+
+/// Recorded steps, of which new ones may take the places of old ones.
+fn flush_steps(changes: &Changes, steps: &mut Vec<Step>) -> Result<()> {
+    let with_steps = changes.removed.iter().filter(|old| old.beside.steps);
+    let gone: Vec<i64> = with_steps.map(|old| old.row.0).collect();
+    if !gone.is_empty() {
+        steps.push(Step::Prepared(sql::steps::DROP_ALL, params![gone]));
+    }
+    if !changes.mail.dropped_steps.is_empty() {
+        steps.push(recorded::remove(&changes.mail.dropped_steps));
+    }
+    if !changes.mail.new_steps.is_empty() {
+        steps.push(recorded::add(&changes.mail.new_steps)?);
     }
     Ok(())
 }

@@ -71,7 +71,11 @@ fn a_schema_of_the_second_version_keeps_its_executions_and_goes_on() {
     let (lane, route, namespace) = (LaneId(1), RouteId(1), NamespaceId(1));
     let claimable = read.claimable(lane, &[route], 9).unwrap();
     assert_eq!(claimable.iter().map(|one| one.id).collect::<Vec<_>>(), [id(1)]);
-    assert!(!claimable[0].gated && !claimable[0].spawned && claimable[0].member.is_none());
+    assert!(
+        !claimable[0].gated
+            && claimable[0].beside == Beside::default()
+            && claimable[0].member.is_none()
+    );
     assert!(read.execution(RowId(2)).unwrap().unwrap().held);
     assert_eq!(read.due(at(900), 9).unwrap()[0].id, id(3));
     assert_eq!(read.retired(at(950), 9).unwrap()[0].status(), Status::Failed);

@@ -15,6 +15,7 @@ mod counters;
 mod error;
 mod examine;
 mod location;
+mod mail;
 mod migrate;
 mod options;
 mod read;

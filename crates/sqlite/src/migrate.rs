@@ -16,6 +16,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("executions", include_str!("../migrations/0001_executions.sql")),
     ("inbox", include_str!("../migrations/0002_inbox.sql")),
     ("flows", include_str!("../migrations/0003_flows.sql")),
+    ("suspension", include_str!("../migrations/0004_suspension.sql")),
 ];
 
 /// The migrations that a schema of this version lacks.

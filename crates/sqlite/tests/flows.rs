@@ -167,7 +167,7 @@ fn change(tx: &mut dyn Transaction, execution: &mut Execution, place: usize) {
         _ => end(Outcome::Completed),
     };
     execution.started_at = (place > 2).then(|| at(9));
-    execution.spawned = place == 1;
+    execution.beside.children = place == 1;
     execution.gated |= place == 4;
     tx.save(execution).unwrap();
 }

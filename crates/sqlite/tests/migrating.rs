@@ -5,10 +5,12 @@ mod common;
 use std::path::Path;
 use std::sync::Arc;
 
+use common::mail::{suspended, suspension};
 use common::{Queue, at, commit, in_file};
 use everloom_core::{
-    ChoreKind, Execution, ExecutionId, FlowRow, KeyOf, LaneId, NamespaceId, Payload, RouteId,
-    RowId, Source, State, Status, Tx,
+    Beside, Blocked, ChoreKind, Epoch, Execution, ExecutionId, FlowId, FlowRow, KeyOf, LaneId,
+    ListScan, Member, NamespaceId, Payload, Policy, Progress, Ready, RouteId, RowId, Source, State,
+    Status, Tx,
 };
 use everloom_sqlite::SCHEMA_VERSION;
 use rusqlite::Connection;
@@ -51,6 +53,49 @@ fn first_schema(path: &Path) {
         INSERT INTO chores (id, kind, due_at)
         VALUES (8, '{"chore":"retention"}', 600), (9, 'gone', 700);
         DELETE FROM chores WHERE id = 9;
+        "#,
+    )
+    .unwrap();
+}
+
+/// A file as the first release with flows left it: a member that has made others and waits for
+/// them, one of these that is active, and one that was skipped.
+fn third_schema(path: &Path) {
+    let conn = Connection::open(path).unwrap();
+    for migration in [
+        include_str!("../migrations/0001_executions.sql"),
+        include_str!("../migrations/0002_inbox.sql"),
+        include_str!("../migrations/0003_flows.sql"),
+    ] {
+        conn.execute_batch(migration).unwrap();
+    }
+    conn.execute_batch(
+        r#"
+        PRAGMA application_id = 1163283533;
+        PRAGMA user_version = 3;
+        UPDATE meta SET last_now = 500, last_row = 3, last_flow = 1, commits = 7;
+        INSERT INTO namespaces (id, name) VALUES (1, 'default');
+        INSERT INTO lanes (id, namespace, name, mode, active) VALUES (1, 1, 'default', 0, 1);
+        INSERT INTO routes (id, namespace, kind, capabilities) VALUES (1, 1, 'mail', '[]');
+        INSERT INTO executions (
+            id, uuid, namespace, lane, route, priority, rank, state, held, due_at, since, until,
+            deadline_at, created_at, started_at, epoch, attempt, retries, reclaims, run, worker,
+            secret, ttl_ms, detail, policy, tags, created_by, progress, key, spawned, parent, flow,
+            flow_uuid, node
+        )
+        VALUES
+            (1, x'00000000000000000000000000000001', 1, 1, 1, 5, 6, 5, 2, 800, 10, NULL, 800, 11,
+                12, 7, 3, 1, 2, 4, NULL, NULL, NULL, '{"then":"resumable"}',
+                '{"max_reclaims":2}', '{"team":"a"}', 'ann', '{"percent":5,"at":"1970-01-01T00:00:00.009Z"}', 'once', 1,
+                NULL, 1, x'00000000000000000000000000000009', 'first'),
+            (2, x'00000000000000000000000000000002', 1, 1, 1, 1000, 2, 4, 0, 900, 12, 900, NULL,
+                12, 12, 1, 1, 0, 0, 1, 'w', zeroblob(16), 30000, NULL, NULL, NULL, NULL, NULL,
+                NULL, 0, 1, 1, x'00000000000000000000000000000009', 'second'),
+            (3, x'00000000000000000000000000000003', 1, 1, 1, 1000, 3, 14, 0, NULL, 13, NULL,
+                NULL, 13, NULL, 2, 0, 0, 0, 1, NULL, NULL, NULL, '{"reason":"unreachable"}', NULL,
+                NULL, NULL, NULL, NULL, 0, NULL, 1, x'00000000000000000000000000000009', 'third');
+        INSERT INTO edges (source, target, ordinal, flow, condition, applied)
+        VALUES (2, 1, 0, 1, 0, 1);
         "#,
     )
     .unwrap();
@@ -100,6 +145,65 @@ fn a_file_of_the_first_schema_keeps_its_rows_and_goes_on() {
     });
 }
 
+#[test]
+fn members_keep_all_that_is_known_of_them_and_can_be_suspended() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.db");
+    third_schema(&path);
+    let mut store = in_file(&path);
+    let member = |node: &str| {
+        let flow_id = FlowId(Uuid::from_u128(9));
+        Some(Arc::new(Member { flow: FlowRow(1), flow_id, node: node.into() }))
+    };
+    let first = Execution {
+        priority: 5,
+        rank: 6,
+        state: State::WaitingChildren(Blocked {
+            then: Ready::Resumable,
+            delay: None,
+            start_at: None,
+        }),
+        gated: true,
+        since: at(10),
+        deadline_at: Some(at(800)),
+        created_at: at(11),
+        started_at: Some(at(12)),
+        epoch: Epoch(7),
+        attempt: 3,
+        retries: 1,
+        reclaims: 2,
+        run: 4,
+        policy: Arc::new(Policy { max_reclaims: Some(2), ..Default::default() }),
+        tags: Arc::new(common::tags(&[("team", "a")])),
+        created_by: Some("ann".into()),
+        progress: Some(Progress { percent: Some(5), message: None, at: at(9) }),
+        key: Some("once".into()),
+        beside: Beside { children: true, ..Default::default() },
+        member: member("first"),
+        ..QUEUE.waiting(RowId(1))
+    };
+    commit(&mut store, |tx| {
+        assert_eq!(tx.execution(RowId(1)).unwrap().unwrap(), first);
+        let second = tx.member(FlowRow(1), "second").unwrap().unwrap();
+        assert_eq!((second.id, &second.member), (id(2), &member("second")));
+        assert_eq!((second.beside, second.parent), (Beside::default(), Some(RowId(1))));
+        assert_eq!(tx.children(RowId(1), None, 9).unwrap(), std::slice::from_ref(&second));
+        assert_eq!(tx.due(at(900), 9).unwrap(), [first.clone(), second.clone()]);
+        assert_eq!(tx.execution(RowId(3)).unwrap().unwrap().status(), Status::Skipped);
+        let statuses = vec![Status::Skipped];
+        let filter = ListScan { namespace: QUEUE.namespace, statuses, ..Default::default() };
+        assert_eq!(tx.list(&filter, None, 9, 9).unwrap().executions[0].id, id(3));
+
+        let state = suspended(QUEUE, RowId(2), Some(at(70))).state;
+        let waiting = Execution { state, beside: Beside::from_code(7), ..second };
+        tx.save(&waiting).unwrap();
+        tx.add_suspension(&suspension(RowId(2), 1)).unwrap();
+        assert_eq!(tx.due(at(70), 9).unwrap(), [waiting]);
+        tx.remove(&first).unwrap();
+        assert_eq!(tx.edges_into(RowId(1), false).unwrap(), []);
+    });
+}
+
 /// An id is never used again, also not that of the last one that went before the migration.
 fn next_chore(tx: &mut dyn Tx) -> i64 {
     tx.add_chore(&ChoreKind::RemoveFlow { flow: FlowRow(1) }, at(1)).unwrap().0
@@ -108,8 +212,9 @@ fn next_chore(tx: &mut dyn Tx) -> i64 {
 #[test]
 fn a_migrated_file_and_a_new_one_have_the_same_schema() {
     let dir = tempfile::tempdir().unwrap();
-    let (old, new) = (dir.path().join("old.db"), dir.path().join("new.db"));
-    first_schema(&old);
+    let [first, third, new] = ["1.db", "3.db", "new.db"].map(|name| dir.path().join(name));
+    first_schema(&first);
+    third_schema(&third);
     let schema = |path: &Path| {
         drop(in_file(path));
         let conn = Connection::open(path).unwrap();
@@ -121,5 +226,7 @@ fn a_migrated_file_and_a_new_one_have_the_same_schema() {
         let all = all.query_map([], |row| row.try_into()).unwrap();
         all.map(Result::unwrap).collect::<Vec<(String, Option<String>)>>()
     };
-    assert_eq!(schema(&old), schema(&new));
+    let new = schema(&new);
+    assert_eq!(schema(&first), new);
+    assert_eq!(schema(&third), new);
 }

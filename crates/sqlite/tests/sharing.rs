@@ -133,7 +133,9 @@ fn the_database_itself_refuses_a_state_that_contradicts_its_columns() {
         "state = 4",
         "state = 2",
         "state = 5",
-        "state = 6, detail = '{}'",
+        "state = 6",
+        "state = 6, detail = '{}', worker = 'w'",
+        "state = 7, detail = '{}'",
         "state = 15, detail = '{}'",
         "state = 10",
         "worker = 'w'",
@@ -142,6 +144,7 @@ fn the_database_itself_refuses_a_state_that_contradicts_its_columns() {
         "state = 3, until = 1, worker = 'w', secret = zeroblob(16), ttl_ms = 1",
         "priority = 9001",
         "held = 4",
+        "beside = -1",
         "flow = 1, node = 'a'",
         "flow = 1, flow_uuid = zeroblob(16)",
         "flow = 1, node = 'a', flow_uuid = zeroblob(15)",
@@ -150,19 +153,20 @@ fn the_database_itself_refuses_a_state_that_contradicts_its_columns() {
         let result = conn.execute(&format!("UPDATE executions SET {change}"), []);
         assert!(result.is_err(), "{change}");
     }
-    conn.execute(
-        "UPDATE executions
-         SET state = 4, until = 1, worker = 'w', secret = zeroblob(16), ttl_ms = 1",
-        [],
-    )
-    .unwrap();
+    for change in [
+        "state = 6, detail = '{}'",
+        "state = 6, detail = '{}', until = 1",
+        "state = 4, until = 1, worker = 'w', secret = zeroblob(16), ttl_ms = 1",
+    ] {
+        conn.execute(&format!("UPDATE executions SET {change}"), []).unwrap();
+    }
 }
 
 #[test]
 fn a_full_disk_refuses_the_transaction_and_the_store_goes_on() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.db");
-    let options = Options { max_pages: Some(60), ..Default::default() };
+    let options = Options { max_pages: Some(100), ..Default::default() };
     let mut store = open_as(path.to_str().unwrap(), &options).unwrap();
     let queue = commit(&mut store, |tx| Queue::add(tx));
     let kept = commit(&mut store, |tx| queue.submit(tx));

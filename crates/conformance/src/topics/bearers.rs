@@ -7,6 +7,7 @@ use super::tokens::{not_valid, parts, refuse_all};
 use crate::Lab;
 use crate::fixtures::*;
 use crate::mail_lab::*;
+use crate::waiting::*;
 
 /// Closes the waitpoint `a` of a waiting execution in a way that its bearer can ask about.
 type Close = fn(&mut Lab, &Waiting);
@@ -17,7 +18,7 @@ const CLOSES: [(&str, Close); 11] = [
     ("resumed", |lab, one| lab.run(Resume::new(one.id))),
     ("timed_out", |lab, _| lab.advance(hours(1))),
     ("ended", |lab, one| lab.run(Cancel::new(one.id))),
-    ("by_hand", |lab, one| lab.run(by_hand(one))),
+    ("by_hand", |lab, one| lab.run(close_waitpoint(one.id, "a"))),
     ("deleted", |lab, one| {
         lab.run(Cancel::new(one.id));
         lab.run(delete(one.id));
@@ -34,7 +35,7 @@ const CLOSES: [(&str, Close); 11] = [
     ("resumed", |lab, one| {
         lab.run(Resume::new(one.id));
         let leased = lab.take(one.id);
-        suspend(lab, &leased, Condition::at("a"));
+        wait(lab, &leased, Condition::at("a"));
     }),
     ("deleted", |lab, one| {
         lab.run(Cancel::new(one.id));
@@ -44,31 +45,16 @@ const CLOSES: [(&str, Close); 11] = [
         lab.run(Cancel::new(one.id));
         lab.run(delete(one.id));
         let leased = lab.lease(work().id(one.id));
-        suspend(lab, &leased, Condition::at("a"));
+        wait(lab, &leased, Condition::at("a"));
     }),
 ];
 
-fn by_hand(one: &Waiting) -> CloseWaitpoint {
-    CloseWaitpoint {
-        namespace: ns(),
-        execution: one.id,
-        waitpoint: WaitpointName::Key("a".into()),
-        by: "op".into(),
-        reason: None,
-    }
-}
-
 fn waits_an_hour(lab: &mut Lab) -> Waiting {
     let leased = lab.lease(work());
-    let condition = Condition::at("a").named("go");
-    let wait = Suspend::new(leased.lease.clone(), condition);
-    let timeout = Some(hours(1));
-    match lab.ok(Suspend { timeout, on_timeout: Some(OnTimeout::Fail), ..wait }) {
-        SuspendOutcome::Suspended { waitpoints, .. } => {
-            Waiting { id: leased.id(), tickets: waitpoints }
-        }
-        other => panic!("not suspended: {other:?}"),
-    }
+    let wait = suspend(&leased, Condition::at("a").named("go"));
+    let (timeout, on_timeout) = (Some(hours(1)), Some(OnTimeout::Fail));
+    let tickets = lab.suspend(Suspend { timeout, on_timeout, ..wait });
+    Waiting { id: leased.id(), tickets }
 }
 
 pub fn a_good_token_of_a_closed_waitpoint_learns_why(lab: &mut Lab) {
@@ -78,7 +64,7 @@ pub fn a_good_token_of_a_closed_waitpoint_learns_why(lab: &mut Lab) {
         assert_eq!(closed(lab, one.bearing("a", "go")), why);
         let to = SignalTo::Token(one.token("a").clone());
         assert_eq!(closed(lab, Approve::new(one.id, to, None)), why);
-        let again = refused(lab, one.bearing("a", "go"));
+        let again = lab.refused(one.bearing("a", "go"));
         assert_eq!(again.details(), Some(&json!({ "why": why })));
         assert!(!again.is_retryable());
     }
@@ -109,7 +95,7 @@ pub fn a_bad_token_learns_nothing_of_what_has_happened(lab: &mut Lab) {
 
 pub fn a_token_dies_at_the_moment_its_waitpoint_expires(lab: &mut Lab) {
     let leased = lab.lease(work());
-    let mortal = CreateWaitpoint { expires_in: Some(secs(20)), ..create(&leased, "a") };
+    let mortal = CreateWaitpoint { expires_in: Some(secs(20)), ..create_waitpoint(&leased, "a") };
     let ticket = lab.ok(mortal).ticket;
     assert_eq!(ticket.expires_at, Some(lab.now() + secs(20)));
     assert_eq!(parts(&ticket.token)[2], (lab.now() + secs(20)).as_millis().to_string());
@@ -121,7 +107,7 @@ pub fn a_token_dies_at_the_moment_its_waitpoint_expires(lab: &mut Lab) {
     assert_eq!(closed(lab, signal.clone()), "expired");
     lab.advance(ms(0));
     assert_eq!(closed(lab, signal), "expired");
-    assert_eq!(signals(lab, leased.id()).len(), 1);
+    assert_eq!(lab.signals(leased.id()).len(), 1);
 }
 
 pub fn a_retried_signal_is_a_duplicate_as_long_as_it_is_known(lab: &mut Lab) {
@@ -133,15 +119,15 @@ pub fn a_retried_signal_is_a_duplicate_as_long_as_it_is_known(lab: &mut Lab) {
     assert_eq!(lab.ok(first.clone()), duplicate);
     let leased = lab.take(one.id);
     assert_eq!(lab.ok(first.clone()), duplicate);
-    let two = suspend(lab, &leased, Condition::at("a"));
+    let two = wait(lab, &leased, Condition::at("a"));
     assert_eq!(lab.ok(first.clone()), duplicate);
     assert_eq!(lab.status(one.id), Status::Suspended);
     assert_eq!(effect(lab, two.bearing("a", "x")), RESUMED);
     let leased = lab.take(one.id);
     lab.ok(complete(&leased));
-    let before = everything(lab);
+    let before = lab.snapshot();
     assert_eq!(lab.ok(first.clone()), duplicate);
-    assert_eq!(everything(lab), before);
+    assert_eq!(lab.snapshot(), before);
     lab.ok(delete(one.id));
     assert_eq!(closed(lab, first), "deleted");
 }
@@ -153,7 +139,7 @@ pub fn a_retry_with_a_bad_token_is_no_duplicate(lab: &mut Lab) {
     let mut text = one.token("a").as_str().to_owned();
     text.pop();
     let bad = DeliverSignal { to: SignalTo::Token(Token::new(text)), ..first };
-    assert_eq!(refused(lab, bad), not_valid());
+    assert_eq!(lab.refused(bad), not_valid());
 }
 
 pub fn an_old_token_does_not_touch_a_new_suspension(lab: &mut Lab) {
@@ -162,23 +148,22 @@ pub fn an_old_token_does_not_touch_a_new_suspension(lab: &mut Lab) {
         ("resumed", |lab, one| lab.run(Resume::new(one.id))),
         ("timed_out", |lab, _| lab.advance(hours(1))),
         ("by_hand", |lab, one| {
-            lab.run(by_hand(one));
+            lab.run(close_waitpoint(one.id, "a"));
             lab.run(Resume::new(one.id));
         }),
     ];
     for (why, end) in ends {
         let leased = lab.lease(work());
         let condition = Condition::any([Condition::at("a"), Condition::Operator]);
-        let wait = Suspend {
+        let first = Suspend {
             timeout: Some(hours(1)),
             on_timeout: Some(OnTimeout::Resume),
-            ..Suspend::new(leased.lease.clone(), condition.clone())
+            ..suspend(&leased, condition.clone())
         };
-        let SuspendOutcome::Suspended { waitpoints, .. } = lab.ok(wait) else { panic!("it waits") };
-        let old = Waiting { id: leased.id(), tickets: waitpoints };
+        let old = Waiting { id: leased.id(), tickets: lab.suspend(first) };
         end(lab, &old);
         let leased = lab.take(old.id);
-        let new = suspend(lab, &leased, condition);
+        let new = wait(lab, &leased, condition);
         assert_ne!(new.token("a"), old.token("a"));
         assert_ne!(new.ticket("a").id, old.ticket("a").id);
         assert_eq!(closed(lab, old.bearing("a", "go")), why);
@@ -193,7 +178,7 @@ pub fn a_token_of_a_former_run_does_not_touch_the_next(lab: &mut Lab) {
     lab.ok(Cancel::new(one.id));
     lab.ok(replay(one.id));
     let leased = lab.take(one.id);
-    let new = suspend(lab, &leased, Condition::at("a"));
+    let new = wait(lab, &leased, Condition::at("a"));
     assert_eq!(closed(lab, one.bearing("a", "go")), "ended");
     assert_eq!(effect(lab, new.bearing("a", "x")), RESUMED);
 }
@@ -201,12 +186,12 @@ pub fn a_token_of_a_former_run_does_not_touch_the_next(lab: &mut Lab) {
 pub fn the_token_of_an_open_waitpoint_stays_the_same(lab: &mut Lab) {
     let leased = lab.lease(work());
     let early = pending(lab, &leased, "a");
-    let again = lab.ok(create(&leased, "a"));
+    let again = lab.ok(create_waitpoint(&leased, "a"));
     assert!(again.repeated);
     assert_eq!(again.ticket, early);
-    let one = suspend(lab, &leased, Condition::at("a"));
+    let one = wait(lab, &leased, Condition::at("a"));
     assert_eq!(one.tickets, std::slice::from_ref(&early));
-    let repeated = suspend(lab, &leased, Condition::at("a"));
+    let repeated = wait(lab, &leased, Condition::at("a"));
     assert_eq!(repeated.tickets, [early]);
 }
 
@@ -214,11 +199,11 @@ pub fn a_bearer_is_a_source_of_its_own(lab: &mut Lab) {
     let leased = lab.lease(work());
     let early = pending(lab, &leased, "a");
     lab.ok(bearing(&early.token, leased.id(), "x"));
-    let one = suspend(lab, &leased, Condition::count(3, Distinct::Sources, ["a", "b"]));
+    let one = wait(lab, &leased, Condition::count(3, Distinct::Sources, ["a", "b"]));
     assert_eq!(effect(lab, one.bearing("a", "x")), ignored(Offered::NothingNew));
     assert_eq!(effect(lab, one.bearing("b", "x")), Effect::Recorded);
     assert_eq!(effect(lab, one.signal("b", "x", "ann")), RESUMED);
-    let sources: Vec<_> = signals(lab, one.id).into_iter().map(|one| one.source).collect();
+    let sources: Vec<_> = lab.signals(one.id).into_iter().map(|one| one.source).collect();
     let [a, b] = ["a", "b"].map(|key| format!("token:{}", one.ticket(key).id));
     assert_eq!(sources, [a.as_str(), &a, &b, "ann"]);
 }
@@ -228,14 +213,14 @@ pub fn a_bearer_can_not_name_another_source(lab: &mut Lab) {
     let own = format!("token:{}", one.ticket("a").id);
     for source in ["ann", "operator", &own] {
         let source = Some(source.to_owned());
-        let error = refused(lab, DeliverSignal { source, ..one.bearing("a", "x") });
+        let error = lab.refused(DeliverSignal { source, ..one.bearing("a", "x") });
         assert_eq!(error.code(), Code::InvalidInput);
         assert!(error.message().contains("leave it out with a token"), "{error}");
     }
     let to = SignalTo::Token(one.token("a").clone());
     for error in [
-        refused(lab, Approve::new(one.id, to.clone(), Some("ann"))),
-        refused(lab, Reject::new(one.id, to, Some(&own))),
+        lab.refused(Approve::new(one.id, to.clone(), Some("ann"))),
+        lab.refused(Reject::new(one.id, to, Some(&own))),
     ] {
         assert_eq!(error.code(), Code::InvalidInput);
     }
@@ -245,19 +230,17 @@ pub fn nobody_with_authority_passes_for_a_bearer(lab: &mut Lab) {
     let one = waiting(lab, Condition::at("a"));
     let bearer = format!("token:{}", one.ticket("a").id);
     for source in [bearer.as_str(), "token:", "token:x"] {
-        let to_waitpoint = refused(lab, one.signal("a", "x", source));
+        let to_waitpoint = lab.refused(one.signal("a", "x", source));
         let source = Some(source.to_owned());
-        let to_execution = refused(
-            lab,
-            DeliverSignal { source: source.clone(), ..DeliverSignal::new(one.id, "x") },
-        );
+        let to_execution = lab
+            .refused(DeliverSignal { source: source.clone(), ..DeliverSignal::new(one.id, "x") });
         for error in [to_waitpoint, to_execution] {
             assert_eq!((error.code(), error.field()), (Code::InvalidInput, Some("source")));
         }
         let by = source.as_deref();
         for error in [
-            refused(lab, Approve::new(one.id, at("a"), by)),
-            refused(lab, Reject::new(one.id, at("a"), by)),
+            lab.refused(Approve::new(one.id, at("a"), by)),
+            lab.refused(Reject::new(one.id, at("a"), by)),
         ] {
             assert_eq!((error.code(), error.field()), (Code::InvalidInput, Some("by")));
         }

@@ -182,7 +182,11 @@ pub fn each_claim_has_the_whole_attempt_timeout(lab: &mut Lab) {
 }
 
 pub fn nothing_sticks(lab: &mut Lab) {
-    let limits = json!({ "attempt_timeout_ms": 20_000, "retry": { "max_retries": 1 } });
+    let limits = json!({
+        "attempt_timeout_ms": 20_000,
+        "retry": { "max_retries": 1 },
+        "suspension": { "timeout_ms": 20_000 },
+    });
     for status in open_states() {
         let id = lab.bring(status, work().policy(policy(limits.clone())));
         let before = lab.get(id);

@@ -4,6 +4,7 @@ use everloom_core::*;
 
 use crate::Lab;
 use crate::fixtures::*;
+use crate::mail_lab::*;
 use crate::sabotage::{How, Sabotage};
 
 /// Reads on from a cursor to the end, in pages of three.
@@ -317,6 +318,20 @@ pub fn every_kind_of_event_happens(lab: &mut Lab) {
     lab.ok(set_tags(lease.id(), [("a", Some("b"))]));
     lab.ok(Cancel::new(lease.id()));
     lab.ok(delete(lease.id()));
+    let escalated = lab.lease(work());
+    let escalating =
+        Suspend { timeout: Some(secs(1)), ..suspend(&escalated, Condition::at("door")) };
+    lab.ok(Suspend { on_timeout: Some(OnTimeout::Escalate), ..escalating });
+    lab.advance(secs(1));
+    lab.ok(signal_at(escalated.id(), "door", "knock"));
+    let (namespace, kid) = (ns(), "k2".to_owned());
+    lab.ok(RotateSigningKey {
+        namespace: namespace.clone(),
+        kid: Some(kid.clone()),
+        secret: None,
+        grace: None,
+    });
+    lab.ok(RevokeSigningKey { namespace, kid });
     lab.ok(pause("default"));
     lab.ok(drain("default"));
     lab.ok(resume("default"));

@@ -26,7 +26,11 @@ pub fn every_state_is_explained(lab: &mut Lab) {
         assert_eq!(explained.status, status);
         assert_eq!(explained.due_at, lab.get(id).due_at);
         assert!(explained.summary.ends_with('.'), "{}", explained.summary);
-        assert_eq!(explained.blocked_by, names([]), "{status}");
+        let blocked_by = match status {
+            Status::Suspended => names(["It waits for an operator."]),
+            _ => names([]),
+        };
+        assert_eq!(explained.blocked_by, blocked_by, "{status}");
     }
 }
 

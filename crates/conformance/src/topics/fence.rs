@@ -5,9 +5,20 @@ use serde_json::json;
 
 use crate::Lab;
 use crate::fixtures::*;
+use crate::mail_lab::*;
 
-const CALLS: [&str; 7] =
-    ["renew", "progress", "complete", "fail", "delay", "release", "acknowledge"];
+const CALLS: [&str; 10] = [
+    "renew",
+    "progress",
+    "record_step",
+    "create_waitpoint",
+    "complete",
+    "fail",
+    "delay",
+    "release",
+    "suspend",
+    "acknowledge",
+];
 
 /// Makes a worker's call; tells why the lease is lost, or that the call was accepted.
 fn call(lab: &mut Lab, name: &str, lease: &Leased) -> Option<LeaseLost> {
@@ -19,10 +30,13 @@ fn call(lab: &mut Lab, name: &str, lease: &Leased) -> Option<LeaseLost> {
             };
         }
         "progress" => lab.apply(progress(lease)).err(),
+        "record_step" => lab.apply(record_step(lease, "late", "")).err(),
+        "create_waitpoint" => lab.apply(create_waitpoint(lease, "late")).err(),
         "complete" => lab.apply(complete(lease)).err(),
         "fail" => lab.apply(fail(lease, Failure::transient("late"))).err(),
         "delay" => lab.apply(delay(lease, secs(1))).err(),
         "release" => lab.apply(release(lease)).err(),
+        "suspend" => lab.apply(suspend(lease, Condition::at("late"))).err(),
         "acknowledge" => lab.apply(acknowledge(lease)).err(),
         other => panic!("{other} is not a call"),
     };
@@ -124,6 +138,16 @@ pub fn a_lease_that_slept_can_only_repeat_that(lab: &mut Lab) {
     lab.advance(secs(9));
     lab.take(lease.id());
     can_only_repeat(lab, &lease, "delay", LeaseLost::Finished);
+}
+
+pub fn a_lease_that_was_suspended_can_only_repeat_that(lab: &mut Lab) {
+    let lease = lab.lease(work());
+    lab.ok(suspend(&lease, Condition::at("late")));
+    can_only_repeat(lab, &lease, "suspend", LeaseLost::Finished);
+    lab.ok(signal_at(lease.id(), "late", "go"));
+    can_only_repeat(lab, &lease, "suspend", LeaseLost::Finished);
+    lab.take(lease.id());
+    can_only_repeat(lab, &lease, "suspend", LeaseLost::Finished);
 }
 
 pub fn a_lease_that_was_given_back_can_only_repeat_that(lab: &mut Lab) {

@@ -293,6 +293,7 @@ pub fn policies_are_checked_wherever_they_are_set(lab: &mut Lab) {
         (json!({ "deadline_ms": 0 }), "deadline_ms", "0"),
         (json!({ "retention_ms": 4_000_000_000_000_u64 }), "retention_ms", "4000000000000"),
         (json!({ "key_window_ms": 4_000_000_000_000_u64 }), "key_window_ms", "4000000000000"),
+        (json!({ "suspension": { "timeout_ms": 0 } }), "suspension.timeout_ms", "0"),
         (json!({ "fallbacks": vec![json!({}); 17] }), "fallbacks", "17"),
         (json!({ "fallbacks": [{ "model": "a\nb" }] }), "fallbacks", "control"),
     ];
@@ -308,7 +309,7 @@ pub fn policies_are_checked_wherever_they_are_set(lab: &mut Lab) {
 
 pub fn options_of_capabilities_that_are_missing_are_unsupported(lab: &mut Lab) {
     populated(lab);
-    for option in ["suspension", "budgets", "quotas", "concurrency_key", "stream_retention"] {
+    for option in ["budgets", "quotas", "concurrency_key", "stream_retention"] {
         let with = policy(json!({ option: ["x"] }));
         let field = format!("policy.{option}");
         let new = submit([work().policy(with.clone())]);

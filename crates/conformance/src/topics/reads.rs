@@ -79,6 +79,12 @@ pub fn every_state_has_its_vector(lab: &mut Lab) {
             Status::Active => {
                 (Phase::Active, Blocking::None, Eligibility::NotApplicable, RunningAttempt)
             }
+            Status::Suspended => (
+                Phase::Suspended,
+                Blocking::WaitingForSignal,
+                Eligibility::NotApplicable,
+                AttemptInterrupted,
+            ),
             Status::Completed | Status::Failed => terminal(AttemptTerminal),
             Status::Cancelled | Status::Expired => terminal(Attempt::None),
             Status::WaitingChildren | Status::Skipped => unreachable!("only members of flows"),

@@ -10,6 +10,7 @@ use sha2::Sha256;
 use crate::Lab;
 use crate::fixtures::*;
 use crate::mail_lab::*;
+use crate::waiting::*;
 
 const THERE: &str = "there";
 
@@ -20,7 +21,7 @@ pub(super) fn refuse_all(
     execution: ExecutionId,
     tokens: impl IntoIterator<Item = String>,
 ) {
-    let before = everything(lab);
+    let before = lab.snapshot();
     for text in tokens {
         let token = Token::new(text.clone());
         let to = SignalTo::Token(token.clone());
@@ -35,7 +36,7 @@ pub(super) fn refuse_all(
             assert_eq!(error, not_valid(), "{text}");
         }
     }
-    assert_eq!(everything(lab), before, "a token that is not good changed something");
+    assert_eq!(lab.snapshot(), before, "a token that is not good changed something");
 }
 
 /// All that whoever comes with a bad token is told.
@@ -71,12 +72,12 @@ pub fn a_good_token_delivers_to_its_waitpoint(lab: &mut Lab) {
     let early = pending(lab, &leased, "a");
     assert_eq!(effect(lab, bearing(&early.token, leased.id(), "x")), Effect::Buffered);
     let both = Condition::all([Condition::at("b").named("go"), Condition::at("c")]);
-    let one = suspend(lab, &leased, both);
+    let one = wait(lab, &leased, both);
     assert_eq!(effect(lab, one.bearing("b", "x")), ignored(Offered::OtherName));
     assert_eq!(effect(lab, one.bearing("b", "go")), Effect::Recorded);
     assert_eq!(effect(lab, one.bearing("c", "x")), RESUMED);
     assert_eq!(lab.status(one.id), Status::Resumable);
-    let came: Vec<_> = signals(lab, one.id).into_iter().map(|one| one.waitpoint).collect();
+    let came: Vec<_> = lab.signals(one.id).into_iter().map(|one| one.waitpoint).collect();
     assert_eq!(came, ["a", "b", "b", "c"].map(|key| Some(key.to_owned())));
 }
 
@@ -98,9 +99,9 @@ pub fn a_token_is_good_at_its_own_waitpoint_only(lab: &mut Lab) {
 
 pub fn a_token_with_any_character_changed_is_not_valid(lab: &mut Lab) {
     let leased = lab.lease(work());
-    let mortal = CreateWaitpoint { expires_in: Some(hours(1)), ..create(&leased, "b") };
+    let mortal = CreateWaitpoint { expires_in: Some(hours(1)), ..create_waitpoint(&leased, "b") };
     let mortal = lab.ok(mortal).ticket.token;
-    let one = suspend(lab, &leased, Condition::at("a"));
+    let one = wait(lab, &leased, Condition::at("a"));
     for token in [one.token("a"), &mortal] {
         let text = token.as_str();
         let changed = (0..text.len()).flat_map(|place| {
@@ -196,7 +197,7 @@ pub fn a_token_is_not_valid_for_another_execution(lab: &mut Lab) {
 
 pub fn a_token_is_not_valid_in_another_namespace(lab: &mut Lab) {
     let leased = lab.lease(work().id(id(1)));
-    let one = suspend(lab, &leased, Condition::at("a"));
+    let one = wait(lab, &leased, Condition::at("a"));
     let executions = vec![work().id(id(1))];
     lab.ok(Submit { namespace: THERE.into(), executions });
     let claim = Claim { namespace: THERE.into(), ..Claim::new("w") };
@@ -205,17 +206,17 @@ pub fn a_token_is_not_valid_in_another_namespace(lab: &mut Lab) {
     lab.ok(wait);
     for namespace in [THERE, "nowhere", "not a name"] {
         let astray = DeliverSignal { namespace: namespace.into(), ..one.bearing("a", "x") };
-        assert_eq!(refused(lab, astray), not_valid(), "{namespace}");
+        assert_eq!(lab.refused(astray), not_valid(), "{namespace}");
     }
     assert_eq!(effect(lab, one.bearing("a", "x")), RESUMED);
 }
 
 pub fn parts_of_two_tokens_do_not_make_one(lab: &mut Lab) {
     let leased = lab.lease(work());
-    let mortal = CreateWaitpoint { expires_in: Some(hours(1)), ..create(&leased, "a") };
+    let mortal = CreateWaitpoint { expires_in: Some(hours(1)), ..create_waitpoint(&leased, "a") };
     lab.ok(mortal);
-    let one = suspend(lab, &leased, Condition::any(["a", "b"].map(Condition::at)));
-    lab.ok(RotateSigningKey { namespace: ns(), kid: None, secret: None, grace: None });
+    let one = wait(lab, &leased, Condition::any(["a", "b"].map(Condition::at)));
+    lab.ok(RotateSigningKey::default());
     let other = waiting(lab, Condition::at("c"));
     let [a, b, c] = [one.token("a"), one.token("b"), other.token("c")].map(parts);
     let good = [&a, &b, &c].map(|parts| parts.join("."));
@@ -252,13 +253,13 @@ pub fn a_token_by_a_key_that_is_not_in_the_ring_is_not_valid(lab: &mut Lab) {
 pub fn a_key_that_no_longer_signs_makes_no_new_tokens(lab: &mut Lab) {
     lab.ok(seed("old", [7; 32]));
     let before = waiting(lab, Condition::at("a"));
-    let new = RotateSigningKey { namespace: ns(), kid: None, secret: None, grace: None };
+    let new = RotateSigningKey::default();
     lab.ok(new);
     let after = waiting(lab, Condition::at("a"));
     // Whoever has the old secret can make what looks like a token of it.
     refuse_all(lab, after.id, [forge(&[7; 32], "old", after.id, after.ticket("a").id)]);
     let mortal = lab.lease(work());
-    let create = CreateWaitpoint { expires_in: Some(secs(5)), ..create(&mortal, "a") };
+    let create = CreateWaitpoint { expires_in: Some(secs(5)), ..create_waitpoint(&mortal, "a") };
     let ticket = lab.ok(create).ticket;
     refuse_all(lab, mortal.id(), [forge(&[7; 32], "old", mortal.id(), ticket.id)]);
     assert_eq!(effect(lab, before.bearing("a", "x")), RESUMED);
@@ -282,7 +283,7 @@ pub fn a_token_is_told_to_nobody_but_its_holder(lab: &mut Lab) {
     let early = pending(lab, &leased, "a");
     lab.ok(bearing(&early.token, leased.id(), "early"));
     let condition = Condition::all([Condition::at("a").named("go"), Condition::approval("b", 1)]);
-    let one = suspend(lab, &leased, condition);
+    let one = wait(lab, &leased, condition);
     let mut told = all_that_is_told(lab);
     lab.ok(one.bearing("a", "go"));
     let to = SignalTo::Token(one.token("b").clone());
@@ -291,8 +292,8 @@ pub fn a_token_is_told_to_nobody_but_its_holder(lab: &mut Lab) {
     lab.ok(approve);
     let resumed = lab.take(one.id);
     told += &format!("{resumed:?}{}", serde_json::to_string(&resumed).unwrap());
-    let other = suspend(lab, &resumed, Condition::at("c"));
-    told += &refused(lab, one.bearing("a", "go")).to_string();
+    let other = wait(lab, &resumed, Condition::at("c"));
+    told += &lab.refused(one.bearing("a", "go")).to_string();
     told += &format!("{:?}", lab.apply(one.bearing("a", "go")));
     told += &all_that_is_told(lab);
     told += &format!("{one:?} {other:?} {early:?} {:?}", one.bearing("a", "x"));
@@ -312,13 +313,13 @@ pub fn reads_show_by_which_key_and_fingerprint_a_token_is_known(lab: &mut Lab) {
     let bytes = URL_SAFE_NO_PAD.decode(mac).unwrap();
     let fingerprint: String = bytes[..8].iter().map(|byte| format!("{byte:02x}")).collect();
     let inbox = lab.see(ListInbox::default()).waitpoints;
-    for view in inbox.into_iter().chain(waitpoints(lab, one.id)) {
+    for view in inbox.into_iter().chain(lab.waitpoints(one.id)) {
         assert_eq!((view.id, &view.kid), (one.ticket("a").id, kid));
         assert_eq!(view.fingerprint.to_string(), fingerprint);
         assert_eq!(serde_json::to_value(&view).unwrap()["fingerprint"], json!(fingerprint));
     }
     lab.ok(one.bearing("a", "x"));
-    let trace = signals(lab, one.id)[0].token.clone().expect("it came with a token");
+    let trace = lab.signals(one.id)[0].token.clone().expect("it came with a token");
     assert_eq!((&trace.kid, trace.fingerprint.to_string()), (kid, fingerprint.clone()));
     let created = lab.events(of_kinds([EventKind::WaitpointCreated])).remove(0).data.unwrap();
     assert_eq!((&created["kid"], &created["fingerprint"]), (&json!(kid), &json!(fingerprint)));

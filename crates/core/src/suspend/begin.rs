@@ -141,7 +141,7 @@ impl Command for Suspend {
             let resumption = received(tx, cx, &execution, suspension)?;
             return Ok(SuspendOutcome::AlreadySatisfied { resumption });
         }
-        self.suspend(tx, cx, execution, begun, suspension)
+        self.suspend(tx, cx, &mut execution, begun, &suspension)
     }
 }
 
@@ -248,15 +248,15 @@ impl Suspend {
         &self,
         tx: &mut dyn Tx,
         cx: &Context,
-        mut execution: Execution,
+        execution: &mut Execution,
         begun: Begun,
-        suspension: Suspension,
+        suspension: &Suspension,
     ) -> Result<SuspendOutcome> {
         let number = suspension.number;
-        let waitpoints = begun.open(tx, cx, &mut execution, &self.condition)?;
+        let waitpoints = begun.open(tx, cx, execution, &self.condition)?;
         execution.beside.mail = true;
         execution.reclaims = 0;
-        tx.add_suspension(&suspension)?;
+        tx.add_suspension(suspension)?;
         let SuspensionTerms { reason, timeout_at: until, on_timeout, .. } = suspension.terms;
         let data = json!({
             "suspension": number,
@@ -268,7 +268,7 @@ impl Suspend {
         let state = State::Suspended(Suspended { number, reason, until, on_timeout });
         let end = LeaseEnd::Suspended { suspension: number };
         let event = (EventKind::Suspended, Some(data));
-        requeue(tx, cx, &mut execution, end, state, Cause::Suspend, event)?;
+        requeue(tx, cx, execution, end, state, Cause::Suspend, event)?;
         Ok(SuspendOutcome::Suspended { suspension: number, until, waitpoints })
     }
 }

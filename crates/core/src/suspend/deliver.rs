@@ -366,7 +366,10 @@ impl Delivery<'_> {
                 delay: self.resume_delay,
             };
             resume(tx, cx, &mut execution, suspension, why)?;
-            effect = Effect::Resumed { status: execution.status() };
+            // A member whose flow is being closed ends instead.
+            if !execution.status().is_terminal() {
+                effect = Effect::Resumed { status: execution.status() };
+            }
         } else if first {
             tx.save(&execution)?;
         }

@@ -92,6 +92,12 @@ pub struct RotateSigningKey {
     pub grace: Option<Duration>,
 }
 
+impl Default for RotateSigningKey {
+    fn default() -> Self {
+        Self { namespace: default_name(), kid: None, secret: None, grace: None }
+    }
+}
+
 /// What became of a rotation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]

@@ -258,6 +258,13 @@ pub struct ListSignals {
     pub limit: usize,
 }
 
+impl ListSignals {
+    /// The first page.
+    pub fn new(execution: ExecutionId) -> Self {
+        Self { namespace: default_name(), execution, after: 0, limit: default_page() }
+    }
+}
+
 impl Query for ListSignals {
     const NAME: &'static str = "list_signals";
     type Output = SignalPage;
@@ -291,6 +298,13 @@ pub struct ListSuspensions {
     /// How many at most.
     #[serde(default = "default_page")]
     pub limit: usize,
+}
+
+impl ListSuspensions {
+    /// The first page.
+    pub fn new(execution: ExecutionId) -> Self {
+        Self { namespace: default_name(), execution, after: 0, limit: default_page() }
+    }
 }
 
 /// A suspension as a reader sees it.

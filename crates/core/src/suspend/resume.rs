@@ -186,7 +186,7 @@ pub(crate) fn time_out(tx: &mut dyn Tx, cx: &Context, execution: &mut Execution)
             };
             return resume(tx, cx, execution, suspension, why);
         }
-        OnTimeout::Escalate => return escalate(tx, cx, execution, suspended, suspension),
+        OnTimeout::Escalate => return escalate(tx, cx, execution, &suspended, suspension),
     };
     let waited_for = suspension.course.tally.tell(&suspension.terms.condition);
     settle(tx, cx, execution, &mut suspension, EndedBy::Timeout, &CloseReason::TimedOut)?;
@@ -242,7 +242,7 @@ fn escalate(
     tx: &mut dyn Tx,
     cx: &Context,
     execution: &mut Execution,
-    suspended: Suspended,
+    suspended: &Suspended,
     mut suspension: Suspension,
 ) -> Result<()> {
     if suspension.course.escalated_at.is_some() {
@@ -251,7 +251,7 @@ fn escalate(
     suspension.course.escalated_at = Some(cx.now);
     tx.save_suspension(&suspension)?;
     let reason = SuspendReason::WaitingForOperatorReview;
-    execution.state = State::Suspended(Suspended { reason, until: None, ..suspended });
+    execution.state = State::Suspended(Suspended { reason, until: None, ..suspended.clone() });
     tx.save(execution)?;
     let data = json!({
         "suspension": suspension.number,

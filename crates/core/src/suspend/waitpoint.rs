@@ -42,6 +42,13 @@ pub struct CreateWaitpoint {
     pub expires_in: Option<Duration>,
 }
 
+impl CreateWaitpoint {
+    /// One of that key, which closes with the execution at the latest.
+    pub fn new(lease: LeaseToken, key: impl Into<String>) -> Self {
+        Self { namespace: default_name(), lease, key: Some(key.into()), expires_in: None }
+    }
+}
+
 /// A waitpoint and the right to use it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ticket {
@@ -306,6 +313,13 @@ pub struct CloseWaitpoint {
     /// Why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+}
+
+impl CloseWaitpoint {
+    /// An operator's closing.
+    pub fn new(execution: ExecutionId, waitpoint: WaitpointName) -> Self {
+        Self { namespace: default_name(), execution, waitpoint, by: operator(), reason: None }
+    }
 }
 
 /// The waitpoint is closed.

@@ -7,4 +7,5 @@ mod outages;
 mod postgres;
 mod processes;
 mod storage;
+mod suspension;
 mod transactions;

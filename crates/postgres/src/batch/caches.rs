@@ -2,15 +2,16 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use everloom_core::{
-    Execution, Lane, LaneId, Namespace, NamespaceId, Route, RouteId, RouteTable, Timestamp,
+    Execution, Lane, LaneId, Namespace, NamespaceId, Route, RouteId, RouteTable, SigningKey,
+    Timestamp,
 };
 
 use crate::exchange::Changes;
 
 /// What is remembered from transaction to transaction.
 ///
-/// Routes are only ever added, so the known ones stay true. Namespaces and lanes are as they were
-/// when last seen; others may have changed them, so they only serve as guesses.
+/// Routes are only ever added, so the known ones stay true. Namespaces, lanes and signing keys are as
+/// they were when last seen; others may have changed them, so they only serve as guesses.
 #[derive(Default)]
 pub(crate) struct Caches {
     pub(super) last_now: Timestamp,
@@ -19,12 +20,15 @@ pub(crate) struct Caches {
     lanes: HashMap<LaneId, Arc<Lane>>,
     lane_names: HashMap<NamespaceId, HashMap<String, LaneId>>,
     routes: BTreeMap<NamespaceId, Arc<RouteTable>>,
+    signing_keys: HashMap<NamespaceId, Vec<SigningKey>>,
     /// Lanes of the executions that were loaded last, the latest at the end.
     busy: Vec<LaneId>,
     /// Lanes in which a claim has found nothing the last time.
     idle: HashSet<LaneId>,
     /// For how many more loads executions are likely to be members of flows.
     members: u32,
+    /// For how many more loads executions are likely to have mail.
+    mail: u32,
 }
 
 /// How many namespaces or lanes are remembered before starting over.
@@ -33,8 +37,8 @@ const NAMES: usize = 10_000;
 /// How many lanes are guessed when executions are asked for.
 const BUSY: usize = 4;
 
-/// For how many loads without members of flows these are still expected.
-const MEMBERS: u32 = 100;
+/// For how many loads without members of flows, or without mail, these are still expected.
+const EXPECTED: u32 = 100;
 
 impl Caches {
     /// Starts over when too much is remembered. Not within a transaction, which builds on it.
@@ -78,10 +82,13 @@ impl Caches {
                 self.busy.push(execution.lane);
             }
         }
-        if executions.iter().any(|execution| execution.member.is_some()) {
-            self.members = MEMBERS;
-        } else if !executions.is_empty() {
-            self.members = self.members.saturating_sub(1);
+        if !executions.is_empty() {
+            let expect =
+                |seen: bool, left: u32| if seen { EXPECTED } else { left.saturating_sub(1) };
+            let has_member = executions.iter().any(|execution| execution.member.is_some());
+            let has_mail = executions.iter().any(|execution| execution.beside.mail);
+            self.members = expect(has_member, self.members);
+            self.mail = expect(has_mail, self.mail);
         }
         let surplus = self.busy.len().saturating_sub(BUSY);
         self.busy.drain(..surplus);
@@ -90,6 +97,11 @@ impl Caches {
     /// Whether executions are likely to be members of flows.
     pub(super) fn expects_members(&self) -> bool {
         self.members > 0
+    }
+
+    /// Whether executions are likely to have mail.
+    pub(super) fn expects_mail(&self) -> bool {
+        self.mail > 0
     }
 
     /// Whether a claim is likely to find nothing in a lane.
@@ -112,6 +124,14 @@ impl Caches {
     pub(super) fn last_route(&self, namespace: NamespaceId) -> RouteId {
         let table = self.routes.get(&namespace);
         table.and_then(|table| table.routes().last()).map_or(RouteId(0), |route| route.id)
+    }
+
+    pub(super) fn signing_keys(&self, namespace: NamespaceId) -> Option<&[SigningKey]> {
+        self.signing_keys.get(&namespace).map(Vec::as_slice)
+    }
+
+    pub(super) fn keep_signing_keys(&mut self, namespace: NamespaceId, keys: &[SigningKey]) {
+        self.signing_keys.insert(namespace, keys.to_vec());
     }
 
     pub(super) fn keep_namespace(&mut self, namespace: &Arc<Namespace>) {
@@ -146,6 +166,11 @@ impl Caches {
         }
         for lane in &changes.lanes {
             self.keep_lane(&Arc::new(lane.clone()));
+        }
+        for key in &changes.mail.signing_keys {
+            let keys = self.signing_keys.entry(key.namespace).or_default();
+            keys.retain(|known| known.kid != key.kid);
+            keys.push(key.clone());
         }
     }
 

@@ -12,10 +12,11 @@ impl Batch<'_> {
     /// Whether nothing is tied to an execution, as far as the database knows.
     fn is_untied(&self, row: RowId) -> bool {
         let known = self.known.executions.get(&row);
-        self.is_new(row) || known.is_some_and(|known| known.member.is_none() && !known.spawned)
+        self.is_new(row)
+            || known.is_some_and(|known| known.member.is_none() && !known.beside.children)
     }
 
-    fn is_removed(&self, row: RowId) -> bool {
+    pub(super) fn is_removed(&self, row: RowId) -> bool {
         matches!(self.round.executions.get(&row), Some(None))
     }
 

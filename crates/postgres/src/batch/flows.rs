@@ -196,7 +196,7 @@ impl Batch<'_> {
         limit: usize,
     ) -> Vec<Execution> {
         let is_childless = self.is_new(parent)
-            || self.known.executions.get(&parent).is_some_and(|parent| !parent.spawned);
+            || self.known.executions.get(&parent).is_some_and(|parent| !parent.beside.children);
         let page = (parent, after);
         let found = self.known.ties.children.get(&page);
         let is_all = is_childless || found.is_some_and(Found::is_all);

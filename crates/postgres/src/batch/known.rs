@@ -9,6 +9,7 @@ use everloom_core::{
 };
 
 use super::caches::Caches;
+use super::mail::Mail;
 use super::ties::Ties;
 use crate::exchange::{Loaded, Wants};
 
@@ -37,6 +38,7 @@ pub(super) struct Known {
     pub(super) results: BTreeMap<RowId, Option<Payload>>,
     pub(super) past_leases: BTreeMap<(RowId, Epoch), Option<PastLease>>,
     pub(super) lease_histories: BTreeMap<RowId, Vec<PastLease>>,
+    pub(super) mail: Mail,
     pub(super) keys: BTreeMap<Named, Option<Key>>,
     pub(super) workers: BTreeMap<Named, Option<WorkerRow>>,
     pub(super) chores: BTreeMap<ChoreId, Chore>,
@@ -91,6 +93,7 @@ impl Known {
         self.now = Some(loaded.now);
         self.merge_names(&mut wants, &mut loaded, caches);
         self.merge_points(&mut wants, &mut loaded);
+        self.mail.merge(&mut wants.mail, &mut loaded, &self.executions, caches);
         self.merge_lists(wants, loaded, caches);
     }
 

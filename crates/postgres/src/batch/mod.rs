@@ -21,6 +21,7 @@ mod edges;
 mod flows;
 mod known;
 mod lists;
+mod mail;
 mod read;
 mod round;
 #[cfg(test)]

@@ -452,16 +452,17 @@ impl Batch<'_> {
         }
     }
 
-    /// Asks for an execution, for the lane it is likely to be in, and for what its flow knows if it
-    /// is likely to have one: most of those who ask want to know that next.
+    /// Asks for an execution, for the lane it is likely to be in, for what its flow knows and for
+    /// its mail if it is likely to have any: most of those who ask want to know that next.
     fn ask_execution(&mut self, key: (NamespaceId, ExecutionId)) {
         let wants = self.ask();
         let first = wants.executions.is_empty();
         wants.executions.insert(key);
         if first {
-            if self.caches.expects_members() {
-                self.wants.with_flows = true;
-                // The end of a member may let others go, and whoever waits for these is told.
+            self.wants.with_flows = self.caches.expects_members();
+            self.wants.mail.along = self.caches.expects_mail();
+            if self.wants.with_flows || self.wants.mail.along {
+                // The end of a member and a signal may let work go, and who waits for it is told.
                 let _ = self.routes(key.0);
             }
             for lane in self.caches.likely_lanes(key.0) {

@@ -9,6 +9,7 @@ use everloom_core::{
 
 use super::is_placeholder;
 use super::known::{Input, Known, Named};
+use super::mail::NewMail;
 use super::ties::NewTies;
 use crate::exchange::{Changes, Inserted};
 
@@ -35,6 +36,7 @@ pub(super) struct Round {
     pub(super) inputs: BTreeMap<RowId, Input>,
     pub(super) results: BTreeMap<RowId, Option<Payload>>,
     pub(super) past_leases: BTreeMap<(RowId, Epoch), PastLease>,
+    pub(super) mail: NewMail,
     pub(super) keys: BTreeMap<Named, Option<Key>>,
     pub(super) workers: BTreeMap<Named, Option<WorkerRow>>,
     /// New ones have placeholders.
@@ -66,6 +68,7 @@ impl Round {
             ..Changes::default()
         };
         self.ties.into_changes(&mut changes, &self.executions, known);
+        self.mail.into_changes(&mut changes, &known.mail);
         for (row, execution) in self.executions {
             changes.add_execution(row, execution, self.inputs.remove(&row), known);
         }

@@ -210,6 +210,7 @@ impl Tx for Batch<'_> {
         round.ties.joins.remove(&row);
         round.results.remove(&row);
         round.past_leases.retain(|(of, _), _| *of != row);
+        round.mail.forget(row);
         Ok(())
     }
 
@@ -331,7 +332,7 @@ impl Batch<'_> {
             .ok_or_else(|| missing(&format!("execution {}", execution.id), execution.row.0))
     }
 
-    fn expect_execution(&self, row: RowId) -> Result<()> {
+    pub(super) fn expect_execution(&self, row: RowId) -> Result<()> {
         match self.current(row) {
             Some(_) => Ok(()),
             None => Err(missing("execution", row.0)),

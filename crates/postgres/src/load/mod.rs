@@ -1,11 +1,12 @@
 //! Everything a round of commands wants, as statements for one round trip.
 //!
 //! Locks are taken in a fixed order: lanes, flows, executions in the order of their rows, workers,
-//! chores, and then whatever others have not locked. A transaction that already holds locks may
+//! chores, signing keys, and then whatever others have not locked. A transaction that already holds locks may
 //! need one that comes earlier; it does not wait for that but gives up, and takes all of them in
 //! order when it runs again.
 
 mod flows;
+mod mail;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -59,6 +60,7 @@ pub(crate) fn ask(
     ask_rows(round, wants, locks)?;
     flows::ask_around(round, wants);
     ask_beside(round, wants);
+    mail::ask(round, wants, locks);
     ask_claims(round, &wants.claims);
     ask_by_time(round, wants);
     ask_inbox(round, wants, locks);

@@ -1,8 +1,8 @@
 use std::sync::{Arc, OnceLock};
 
 use everloom_core::{
-    Count, Edge, Epoch, Execution, ExecutionId, FlowId, FlowRow, LaneId, Member, NamespaceId,
-    Policy, RouteId, RowId, Secret, State, StateColumns, Status, Tags,
+    Beside, Count, Edge, Epoch, Execution, ExecutionId, FlowId, FlowRow, LaneId, Member,
+    NamespaceId, Policy, RouteId, RowId, Secret, State, StateColumns, Status, Tags,
 };
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -106,7 +106,7 @@ fn take(columns: &mut Columns<'_>) -> Result<Execution> {
         progress: columns.take::<Option<&str>>()?.map(from_json).transpose()?,
         key: columns.take()?,
         gated: columns.take()?,
-        spawned: columns.take()?,
+        beside: Beside::from_code(i64::from(columns.take::<i32>()?)),
         parent: columns.take::<Option<i64>>()?.map(RowId),
         member: member(columns)?,
     })
@@ -179,7 +179,7 @@ fn put(records: &mut Records, execution: &Execution, new: bool) -> Result<()> {
         .put(progress.as_deref())
         .put(execution.key.as_deref().filter(|_| new))
         .put(execution.gated)
-        .put(execution.spawned)
+        .put(code(execution.beside.code()))
         .put(execution.parent.map(|parent| parent.0).filter(|_| new))
         .put(member.map(|member| member.flow.0))
         .put(member.map(|member| member.flow_id.0))

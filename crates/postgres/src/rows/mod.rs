@@ -10,13 +10,19 @@ pub(crate) mod joins;
 pub(crate) mod keys;
 pub(crate) mod lanes;
 pub(crate) mod list;
+pub(crate) mod mailboxes;
 pub(crate) mod members;
 pub(crate) mod namespaces;
 pub(crate) mod past_leases;
 pub(crate) mod payloads;
 pub(crate) mod records;
 pub(crate) mod routes;
+pub(crate) mod signals;
+pub(crate) mod signing_keys;
+pub(crate) mod steps;
+pub(crate) mod suspensions;
 pub(crate) mod tags;
+pub(crate) mod waitpoints;
 pub(crate) mod workers;
 
 use everloom_core::Timestamp;
@@ -38,6 +44,11 @@ impl<'a> Columns<'a> {
         Self { row, next: 0 }
     }
 
+    /// The columns that follow the first ones.
+    fn after(row: &'a Row, first: usize) -> Self {
+        Self { row, next: first }
+    }
+
     pub(crate) fn take<T: FromSql<'a>>(&mut self) -> Result<T> {
         let value = self.row.try_get(self.next)?;
         self.next += 1;
@@ -57,7 +68,7 @@ impl<'a> Columns<'a> {
     }
 
     /// A number that is never negative.
-    fn count<T: TryFrom<i64>>(&mut self) -> Result<T> {
+    pub(crate) fn count<T: TryFrom<i64>>(&mut self) -> Result<T> {
         let number: i64 = self.take()?;
         T::try_from(number).map_err(|_| Fault::bug(format!("a stored count can not be {number}")))
     }

@@ -5,16 +5,16 @@ use tokio_postgres::Row;
 
 use super::Columns;
 use crate::error::Result;
-use crate::exchange::Inserted;
+use crate::exchange::{Inserted, Place};
 use crate::link::{Step, params};
 use crate::sql::payloads as sql;
 
 /// A content type as it is stored: the two common ones cost next to nothing.
-fn stored(content_type: &str) -> Option<String> {
+pub(super) fn stored(content_type: &str) -> Option<&str> {
     match content_type {
         Payload::BYTES => None,
-        Payload::JSON => Some(String::new()),
-        other => Some(other.to_owned()),
+        Payload::JSON => Some(""),
+        other => Some(other),
     }
 }
 
@@ -41,6 +41,12 @@ pub(crate) fn input_from_row(row: &Row) -> Result<(RowId, Input)> {
     Ok((RowId(columns.take()?), input(&mut columns)?))
 }
 
+/// What is numbered within an execution, with its payload.
+pub(crate) fn numbered_from_row(row: &Row) -> Result<(Place, Payload)> {
+    let mut columns = Columns::of(row);
+    Ok(((RowId(columns.take()?), columns.count()?), payload(&mut columns)?))
+}
+
 pub(crate) fn result_from_row(row: &Row) -> Result<(RowId, Payload)> {
     let mut columns = Columns::of(row);
     Ok((RowId(columns.take()?), payload(&mut columns)?))
@@ -55,7 +61,7 @@ pub(crate) fn add_inputs(inserted: &[Inserted]) -> Option<Step> {
     }
     let rows: Vec<i64> = kept.iter().map(|new| new.execution.row.0).collect();
     let types: Vec<Option<String>> =
-        kept.iter().map(|new| stored(&new.input.content_type)).collect();
+        kept.iter().map(|new| stored(&new.input.content_type).map(str::to_owned)).collect();
     let bytes: Vec<Vec<u8>> = kept.iter().map(|new| new.input.bytes.clone()).collect();
     let fingerprints: Vec<Option<Vec<u8>>> =
         kept.iter().map(|new| new.fingerprint.map(|bytes| bytes.to_vec())).collect();
@@ -65,7 +71,7 @@ pub(crate) fn add_inputs(inserted: &[Inserted]) -> Option<Step> {
 pub(crate) fn put_results(results: &[(RowId, Payload)]) -> Step {
     let rows: Vec<i64> = results.iter().map(|(row, _)| row.0).collect();
     let types: Vec<Option<String>> =
-        results.iter().map(|(_, result)| stored(&result.content_type)).collect();
+        results.iter().map(|(_, one)| stored(&one.content_type).map(str::to_owned)).collect();
     let bytes: Vec<Vec<u8>> = results.iter().map(|(_, result)| result.bytes.clone()).collect();
     Step::Prepared(sql::PUT_RESULT, params![rows, types, bytes])
 }

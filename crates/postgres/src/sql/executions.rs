@@ -31,7 +31,7 @@ macro_rules! columns {
         executions.progress,
         executions.key,
         executions.gated,
-        executions.spawned,
+        executions.beside,
         executions.parent,
         executions.flow,
         executions.flow_uuid,
@@ -58,7 +58,7 @@ macro_rules! select_whole {
         inputs.bytes,
         inputs.fingerprint,
         flows.held OR flows.state = 2,
-        CASE WHEN executions.spawned OR executions.flow IS NOT NULL THEN (
+        CASE WHEN executions.beside & 1 <> 0 OR executions.flow IS NOT NULL THEN (
             SELECT json_agg(
                 json_build_array(source, ordinal, edges.flow, condition, applied, bind, uuid)
                 ORDER BY source, ordinal
@@ -97,7 +97,7 @@ pub(crate) const SAVE: &str = "
         progress = new.progress,
         due_at = new.due_at,
         gated = new.gated,
-        spawned = new.spawned
+        beside = new.beside
     FROM unnest($1::executions[]) AS new
     WHERE executions.id = new.id";
 

@@ -15,6 +15,7 @@ pub(crate) mod inbox;
 pub(crate) mod joins;
 pub(crate) mod keys;
 pub(crate) mod lanes;
+pub(crate) mod mailboxes;
 pub(crate) mod members;
 pub(crate) mod meta;
 pub(crate) mod namespaces;
@@ -23,7 +24,12 @@ pub(crate) mod payloads;
 #[cfg(test)]
 mod plans;
 pub(crate) mod routes;
+pub(crate) mod signals;
+pub(crate) mod signing_keys;
+pub(crate) mod steps;
+pub(crate) mod suspensions;
 pub(crate) mod tags;
+pub(crate) mod waitpoints;
 pub(crate) mod workers;
 
 pub(crate) const BEGIN_READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";

@@ -1,15 +1,16 @@
 use std::sync::{Arc, OnceLock};
 
 use everloom_core::{
-    Count, Epoch, Execution, ExecutionId, FlowId, FlowRow, LaneId, Member, NamespaceId, Payload,
-    Policy, RouteId, RowId, Secret, State, StateColumns, Status, Tags, Timestamp,
+    Beside, Count, Epoch, Execution, ExecutionId, FlowId, FlowRow, LaneId, Member, NamespaceId,
+    Payload, Policy, RouteId, RowId, Secret, State, StateColumns, Status, Tags, Timestamp,
 };
 use rusqlite::{Connection, Row, params};
 use uuid::Uuid;
 
 use super::{
     all, count, edges, first, from_json, integer, joins, json, json_or_default, limit, millis,
-    optional_time, past_leases, payloads, run_on_one, tags, time,
+    optional_time, past_leases, payloads, run_on_one, signals, steps, suspensions, tags, time,
+    waitpoints,
 };
 use crate::error::{Fault, Result};
 use crate::ready::ReadyHeads;
@@ -45,7 +46,7 @@ pub(crate) mod column {
     pub(crate) const CREATED_BY: usize = 25;
     pub(crate) const PROGRESS: usize = 26;
     pub(crate) const KEY: usize = 27;
-    pub(crate) const SPAWNED: usize = 28;
+    pub(crate) const BESIDE: usize = 28;
     pub(crate) const PARENT: usize = 29;
     pub(crate) const FLOW: usize = 30;
     pub(crate) const FLOW_UUID: usize = 31;
@@ -98,7 +99,7 @@ pub(crate) fn from_row(row: &Row<'_>) -> Result<Execution> {
             Some(text) => Some(from_json(text)?),
         },
         key: row.get(column::KEY)?,
-        spawned: row.get(column::SPAWNED)?,
+        beside: Beside::from_code(row.get(column::BESIDE)?),
         parent: row.get::<_, Option<i64>>(column::PARENT)?.map(RowId),
         member: member_from_row(row)?,
     })
@@ -184,7 +185,7 @@ pub(crate) fn insert(
             execution.created_by,
             progress_column(execution)?,
             execution.key,
-            execution.spawned,
+            execution.beside.code(),
             execution.parent.map(|parent| parent.0),
             member.map(|member| member.flow.0),
             member.map(|member| member.flow_id.0.as_bytes()),
@@ -228,7 +229,7 @@ pub(crate) fn save(conn: &Connection, ready: &mut ReadyHeads, execution: &Execut
             state.detail,
             progress_column(execution)?,
             millis(execution.due_at()),
-            execution.spawned
+            execution.beside.code()
         ],
     )?;
     ready.note(execution);
@@ -262,9 +263,17 @@ pub(crate) fn remove(
     past_leases::drop_all(conn, row)?;
     tags::remove(conn, execution.namespace, row, &execution.tags)?;
     // Nothing else is ever waited for or waits.
-    if execution.member.is_some() || execution.spawned {
+    if execution.member.is_some() || execution.beside.children {
         joins::remove(conn, row)?;
         edges::drop_all(conn, row)?;
+    }
+    if execution.beside.mail {
+        suspensions::drop_all(conn, row)?;
+        waitpoints::drop_all(conn, row)?;
+        signals::drop_all(conn, row)?;
+    }
+    if execution.beside.steps {
+        steps::drop_from(conn, row, 0)?;
     }
     ready.forget(execution);
     Ok(())

@@ -16,7 +16,12 @@ pub(crate) mod namespaces;
 pub(crate) mod past_leases;
 pub(crate) mod payloads;
 pub(crate) mod routes;
+pub(crate) mod signals;
+pub(crate) mod signing_keys;
+pub(crate) mod steps;
+pub(crate) mod suspensions;
 pub(crate) mod tags;
+pub(crate) mod waitpoints;
 pub(crate) mod workers;
 
 use everloom_core::Timestamp;
@@ -76,6 +81,11 @@ fn json<T: Serialize + ?Sized>(value: &T) -> Result<String> {
 fn from_json<T: DeserializeOwned>(text: &str) -> Result<T> {
     serde_json::from_str(text)
         .map_err(|error| Fault::bug(format!("a stored JSON text can not be read: {error}")))
+}
+
+/// The value whose JSON text the column holds.
+fn json_column<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> Result<T> {
+    from_json(row.get_ref(column)?.as_str()?)
 }
 
 /// The JSON text of the column, or the default when it is null.

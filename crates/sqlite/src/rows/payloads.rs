@@ -80,3 +80,34 @@ pub(crate) fn put_result(conn: &Connection, row: RowId, result: &Payload) -> Res
 pub(crate) fn drop_result(conn: &Connection, row: RowId) -> Result<()> {
     run(conn, sql::DROP_RESULT, [row.0]).map(drop)
 }
+
+/// Adds what a signal or a step brings along and says where it lies; nothing needs no place.
+pub(crate) fn add(conn: &Connection, payload: &Payload) -> Result<Option<i64>> {
+    if payload.is_empty() {
+        return Ok(None);
+    }
+    run_on_one(conn, sql::ADD, params![ContentType(&payload.content_type), payload.bytes])?;
+    Ok(Some(conn.last_insert_rowid()))
+}
+
+/// The payloads of what is numbered within an execution, by a statement that finds one of them.
+pub(crate) fn numbered(
+    conn: &Connection,
+    sql: &str,
+    row: RowId,
+    seqs: &[u32],
+) -> Result<Vec<Payload>> {
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut payloads = Vec::with_capacity(seqs.len());
+    for seq in seqs {
+        let mut found = statement.query(params![row.0, seq])?;
+        let Some(found) = found.next()? else {
+            return Err(Fault::bug(format!("there is no number {seq} of row {}:{sql}", row.0)));
+        };
+        payloads.push(match found.get_ref(1)? {
+            ValueRef::Null => Payload::default(),
+            _ => from_row(found)?,
+        });
+    }
+    Ok(payloads)
+}

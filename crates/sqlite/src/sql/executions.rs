@@ -30,7 +30,7 @@ macro_rules! columns {
         created_by,
         progress,
         key,
-        spawned,
+        beside,
         parent,
         flow,
         flow_uuid,
@@ -80,7 +80,7 @@ pub(crate) const SAVE: &str = "
         detail = ?18,
         progress = ?19,
         due_at = ?20,
-        spawned = ?21
+        beside = ?21
     WHERE id = ?1";
 
 pub(crate) const TAGS: &str = "

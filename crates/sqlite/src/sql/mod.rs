@@ -14,7 +14,12 @@ pub(crate) mod namespaces;
 pub(crate) mod past_leases;
 pub(crate) mod payloads;
 pub(crate) mod routes;
+pub(crate) mod signals;
+pub(crate) mod signing_keys;
+pub(crate) mod steps;
+pub(crate) mod suspensions;
 pub(crate) mod tags;
+pub(crate) mod waitpoints;
 pub(crate) mod workers;
 
 pub(crate) const BEGIN_READ: &str = "BEGIN";
@@ -30,3 +35,63 @@ pub(crate) const ROLLBACK_TO_SAVEPOINT: &str =
 
 /// Changes when another connection has committed.
 pub(crate) const DATA_VERSION: &str = "PRAGMA data_version";
+
+#[cfg(test)]
+mod tests {
+    use super::{signals, signing_keys, steps, suspensions, waitpoints};
+    use crate::connect;
+    use crate::location::Location;
+    use crate::options::Options;
+
+    /// Every statement about what lies beside an execution that waits.
+    const MAIL: &[&str] = &[
+        suspensions::BY_NUMBER,
+        suspensions::LAST,
+        suspensions::BY_KEY,
+        suspensions::AFTER,
+        suspensions::SAVE,
+        suspensions::DROP_ALL,
+        waitpoints::BY_UUID,
+        waitpoints::OPEN,
+        waitpoints::LAST_SEQ,
+        waitpoints::AFTER,
+        waitpoints::INBOX,
+        waitpoints::COUNT_SIGNED,
+        waitpoints::SAVE_OPEN,
+        waitpoints::SAVE,
+        waitpoints::DROP_ALL,
+        signals::LAST_SEQ,
+        signals::BY_KEY,
+        signals::KEPT,
+        signals::TAKEN,
+        signals::AFTER,
+        signals::PAYLOAD,
+        signals::SAVE,
+        signals::DROP_PAYLOADS,
+        signals::DROP_ALL,
+        steps::BY_NAME,
+        steps::LAST_SEQ,
+        steps::AFTER,
+        steps::RESULT,
+        steps::DROP_RESULTS,
+        steps::DROP_FROM,
+        signing_keys::OF,
+    ];
+
+    #[test]
+    fn what_lies_beside_an_execution_is_neither_scanned_nor_sorted() {
+        let location = Location::parse(":memory:").unwrap();
+        let conn = connect::writer(&location, &Options::default()).unwrap();
+        for sql in MAIL {
+            let mut plan = conn.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+            let mut rows = plan.raw_query();
+            let mut lines: Vec<String> = Vec::new();
+            while let Some(row) = rows.next().unwrap() {
+                lines.push(row.get(3).unwrap());
+            }
+            assert!(lines.iter().any(|line| line.starts_with("SEARCH")), "{sql}\n{lines:#?}");
+            let bad = |line: &String| line.starts_with("SCAN") || line.contains("TEMP B-TREE");
+            assert!(!lines.iter().any(bad), "{sql}\n{lines:#?}");
+        }
+    }
+}

@@ -28,3 +28,7 @@ pub(crate) const PUT_RESULT: &str = "
 pub(crate) const DROP_RESULT: &str = "
     DELETE FROM results
     WHERE execution = ?1";
+
+pub(crate) const ADD: &str = "
+    INSERT INTO payloads (content_type, bytes)
+    VALUES (?1, ?2)";

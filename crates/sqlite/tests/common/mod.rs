@@ -1,13 +1,15 @@
 //! Rows to test a store with.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
+pub(crate) mod mail;
+
 use std::fmt::Debug;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use everloom_core::{
-    Defaults, Epoch, EventKind, Execution, ExecutionId, Lane, LaneId, Lease, MemoryStore,
+    Beside, Defaults, Epoch, EventKind, Execution, ExecutionId, Lane, LaneId, Lease, MemoryStore,
     NamespaceId, NewEvent, Payload, Read, RouteId, RowId, Secret, Source, State, Store, Tags,
     Timestamp, Transaction,
 };
@@ -86,7 +88,7 @@ impl Queue {
             gated: false,
             member: None,
             parent: None,
-            spawned: false,
+            beside: Beside::default(),
         }
     }
 

@@ -5,7 +5,7 @@ use everloom_core::{
     Timestamp, Transaction, Tx, WorkerRow,
 };
 
-use super::ties;
+use super::{mailbox, ties};
 use crate::batch::{Batch, Caches, Rows};
 use crate::exchange::{Changes, Inserted, Loaded, Wants};
 use crate::options::TimeSource;
@@ -91,6 +91,7 @@ impl Rows for FakeRows<'_> {
         load_names(tx, wants, &mut loaded)?;
         load_points(tx, wants, &mut loaded)?;
         ties::load(tx, wants, &mut loaded)?;
+        mailbox::load(tx, wants, &mut loaded)?;
         load_lists(tx, wants, &mut loaded)?;
         crate::load::leave_each_once(&mut loaded);
         Ok(loaded)
@@ -102,6 +103,7 @@ impl Rows for FakeRows<'_> {
         self.counts.written += changes.inserted.len() + changes.saved.len() + changes.removed.len();
         write_executions(&mut *tx, changes)?;
         ties::write(&mut *tx, changes)?;
+        mailbox::write(&mut *tx, &changes.mail)?;
         write_others(&mut *tx, changes)?;
         tx.commit(now)
     }

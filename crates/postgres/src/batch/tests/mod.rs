@@ -3,5 +3,7 @@
 mod fake;
 mod flows;
 mod loads;
+mod mail;
+mod mailbox;
 mod suite;
 mod ties;

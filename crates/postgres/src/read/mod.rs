@@ -1,5 +1,7 @@
 //! Questions, asked one by one.
 
+mod mail;
+
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 

@@ -1,6 +1,8 @@
 //! What a transaction and the database tell each other: what is wanted, what was loaded, and what
 //! is to be written. Plain data, so that neither side knows how the other works.
 
+mod mail;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -8,6 +10,10 @@ use everloom_core::{
     Chore, ChoreId, ChoreKind, Edge, EdgeId, Epoch, Execution, ExecutionId, Flow, FlowId, FlowRow,
     Join, Key, Lane, LaneId, MemberCount, Namespace, NamespaceId, NewEvent, NewRequest, PastLease,
     Payload, Request, RequestId, Route, RouteId, RowId, Timestamp, WorkerRow,
+};
+
+pub(crate) use mail::{
+    Lasts, LoadedMail, MailChanges, MailWants, Named, Place, SignalName, StepName, SuspensionName,
 };
 
 /// Source, target and ordinal.
@@ -63,6 +69,7 @@ pub(crate) struct Wants {
     pub(crate) past_leases: BTreeSet<(RowId, Epoch)>,
     /// All ended leases of these executions; rarely asked.
     pub(crate) lease_histories: BTreeSet<RowId>,
+    pub(crate) mail: MailWants,
     pub(crate) keys: BTreeSet<(NamespaceId, String)>,
     pub(crate) workers: BTreeSet<(NamespaceId, String)>,
     pub(crate) chores_of_kind: Vec<ChoreKind>,
@@ -126,6 +133,7 @@ pub(crate) struct Loaded {
     pub(crate) results: BTreeMap<RowId, Payload>,
     pub(crate) past_leases: BTreeMap<(RowId, Epoch), PastLease>,
     pub(crate) lease_histories: BTreeMap<RowId, Vec<PastLease>>,
+    pub(crate) mail: LoadedMail,
     pub(crate) keys: Vec<Key>,
     pub(crate) workers: Vec<WorkerRow>,
     pub(crate) chores: Vec<Chore>,
@@ -174,6 +182,7 @@ pub(crate) struct Changes {
     pub(crate) results: Vec<(RowId, Payload)>,
     pub(crate) dropped_results: Vec<RowId>,
     pub(crate) past_leases: Vec<PastLease>,
+    pub(crate) mail: MailChanges,
     pub(crate) keys: Vec<Key>,
     pub(crate) dropped_keys: Vec<(NamespaceId, String)>,
     pub(crate) workers: Vec<WorkerRow>,
@@ -224,6 +233,7 @@ impl Wants {
         add_pages(&mut self.members, &others.members);
         add_pages(&mut self.children, &others.children);
         add_pages(&mut self.edges_from, &others.edges_from);
+        self.mail.add_locked(&others.mail);
     }
 }
 
