@@ -644,6 +644,36 @@ macro_rules! behaviours {
                 a_bearers_keys_are_apart_from_everyone_elses
                 tokens_survive_a_restart
             }
+            signing_keys {
+                the_first_token_makes_a_key
+                two_that_need_a_key_at_once_share_it
+                a_seeded_key_signs
+                seeding_again_tells_whether_the_secret_is_the_same
+                seeding_beside_a_key_that_signs_is_refused
+                a_key_can_be_seeded_after_the_one_that_signed_was_revoked
+                a_secret_is_64_hexadecimal_digits
+                the_name_of_a_key_fits_into_a_token
+                a_rotation_lets_a_new_key_sign
+                a_repeated_rotation_does_nothing
+                a_rotation_to_the_name_of_another_key_is_a_conflict
+                names_and_secrets_are_made_up_when_absent
+                an_old_token_is_good_until_its_waitpoint_closes
+                with_a_grace_old_tokens_are_good_until_exactly_then
+                without_any_grace_old_tokens_are_worthless_at_once
+                each_old_key_has_its_own_time
+                a_revoked_key_is_worthless_at_once
+                only_a_key_of_the_ring_can_be_revoked
+                after_the_signing_key_was_revoked_another_is_made
+                a_rotation_after_a_revocation_has_no_previous_key
+                a_waitpoint_whose_token_is_worthless_gets_a_new_one
+                suspending_on_a_waitpoint_whose_key_was_revoked_gives_a_new_token
+                the_list_tells_what_each_key_is_good_for
+                a_secret_is_told_to_nobody
+                the_keys_of_namespaces_are_apart
+                the_log_tells_what_becomes_of_keys
+                a_ring_has_room_for_a_thousand_keys
+                keys_survive_a_restart
+            }
         }
     };
 }

@@ -36,4 +36,5 @@ pub mod tags;
 pub mod workers;
 
 pub mod bearers;
+pub mod signing_keys;
 pub mod tokens;

@@ -22,21 +22,27 @@ pub(super) fn refuse_all(
     tokens: impl IntoIterator<Item = String>,
 ) {
     let before = lab.snapshot();
-    for text in tokens {
-        let token = Token::new(text.clone());
-        let to = SignalTo::Token(token.clone());
-        let key = Some("k".to_owned());
-        let told = [
-            lab.apply(bearing(&token, execution, "go")).unwrap_err(),
-            lab.apply(DeliverSignal { key, ..bearing(&token, execution, "go") }).unwrap_err(),
-            lab.apply(Approve::new(execution, to.clone(), None)).unwrap_err(),
-            lab.apply(Reject::new(execution, to, None)).unwrap_err(),
-        ];
-        for error in told {
-            assert_eq!(error, not_valid(), "{text}");
+    let tokens: Vec<_> = tokens.into_iter().map(Token::new).collect();
+    answer_alike(lab, &tokens, |token| bearing(token, execution, "go"));
+    answer_alike(lab, &tokens, |token| keyed("k", bearing(token, execution, "go")));
+    let to = |token: &Token| SignalTo::Token(token.clone());
+    answer_alike(lab, &tokens, |token| Approve::new(execution, to(token), None));
+    answer_alike(lab, &tokens, |token| Reject::new(execution, to(token), None));
+    assert_eq!(lab.snapshot(), before, "a token that is not good changed something");
+}
+
+/// Makes a call with each of these tokens, many in one transaction.
+#[track_caller]
+fn answer_alike<C: Command>(lab: &mut Lab, tokens: &[Token], call: impl Fn(&Token) -> C) {
+    for tokens in tokens.chunks(Limits::BATCH) {
+        let mut calls: Vec<_> = tokens.iter().map(|token| lab.call(call(token))).collect();
+        let mut jobs: Vec<_> = calls.iter_mut().map(|call| call as &mut dyn Job).collect();
+        lab.batch(&mut jobs);
+        for (token, call) in tokens.iter().zip(calls) {
+            let refusal = call.into_answer().err();
+            assert_eq!(refusal, Some(not_valid()), "{}", token.as_str());
         }
     }
-    assert_eq!(lab.snapshot(), before, "a token that is not good changed something");
 }
 
 /// All that whoever comes with a bad token is told.
