@@ -43,3 +43,7 @@ pub mod tags;
 pub mod waitpoint_reads;
 pub mod waitpoints;
 pub mod workers;
+
+pub mod bearers;
+pub mod signing_keys;
+pub mod tokens;
