@@ -2,6 +2,7 @@
 
 #![allow(missing_docs, reason = "the name of a behaviour says what it promises")]
 
+pub mod bearers;
 pub mod cancel;
 pub mod children;
 pub mod claim;
@@ -35,6 +36,7 @@ pub mod retry;
 pub mod routes;
 pub mod signal_keys;
 pub mod signals;
+pub mod signing_keys;
 pub mod steps;
 pub mod submit;
 pub mod suspend;
@@ -43,6 +45,7 @@ pub mod suspension_flows;
 pub mod suspension_reads;
 pub mod suspension_timeout;
 pub mod tags;
+pub mod tokens;
 pub mod waitpoint_reads;
 pub mod waitpoints;
 pub mod workers;

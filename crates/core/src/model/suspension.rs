@@ -74,13 +74,14 @@ pub enum OnTimeout {
 
 /// That an execution is suspended, and until when: what its own row keeps. The rest is in its
 /// [`Suspension`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Suspended {
     /// Which of its suspensions this is.
     pub number: u32,
     /// Why.
     pub reason: SuspendReason,
     /// When it times out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
     /// What happens then.
     pub on_timeout: OnTimeout,

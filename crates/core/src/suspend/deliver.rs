@@ -225,6 +225,7 @@ impl Delivery<'_> {
             SignalTo::Token(token) => {
                 let good = verify(tx, cx, self.namespace, self.execution, token)?;
                 let (execution, waitpoint) = self.bearer(tx, good.waitpoint)?;
+                good.expect_token_of(&waitpoint)?;
                 (Some(waitpoint), Some(good.trace), execution)
             }
         };
