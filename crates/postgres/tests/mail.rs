@@ -217,7 +217,13 @@ fn change(tx: &mut dyn Tx, row: RowId, dice: &mut Dice) -> Deed {
         }
         9 => {
             let from = dice.roll(6);
-            deed(move |tx| tx.drop_steps(row, from))
+            deed(move |tx| {
+                let before = tx.steps(row, 0, 99)?;
+                tx.drop_steps(row, from)?;
+                let named = before.iter().map(|one| tx.step(row, &one.name, one.occurrence));
+                let named = named.collect::<Result<Vec<_>>>()?;
+                Ok((named, tx.last_step(row)?, tx.steps(row, 1, 3)?))
+            })
         }
         _ => {
             let key = SigningKey {
