@@ -27,6 +27,7 @@ mod place;
 pub mod sabotage;
 mod snapshot;
 pub mod topics;
+pub mod waiting;
 mod walk;
 
 pub use behaviours::BEHAVIOURS;

@@ -194,6 +194,11 @@ impl Condition {
         }
     }
 
+    /// Whether its time lets it come about, whatever else has come.
+    pub(crate) fn is_met_by_time(&self) -> bool {
+        Tally::new(self).is_met_in_time(self)
+    }
+
     /// Whether it asks for its time to come.
     pub(crate) fn asks_for_time(&self) -> bool {
         let mut asks = false;
@@ -413,6 +418,20 @@ impl Tally {
                 of.iter().zip(parts).any(|(part, seen)| seen.is_met(part))
             }
             _ => false,
+        }
+    }
+
+    /// Whether the condition is met now that its time has come.
+    pub(crate) fn is_met_in_time(&self, condition: &Condition) -> bool {
+        match (condition, self) {
+            (Condition::Timeout, _) => true,
+            (Condition::All { of }, Self::Parts(parts)) => {
+                of.iter().zip(parts).all(|(part, seen)| seen.is_met_in_time(part))
+            }
+            (Condition::Any { of }, Self::Parts(parts)) => {
+                of.iter().zip(parts).any(|(part, seen)| seen.is_met_in_time(part))
+            }
+            _ => self.is_met(condition),
         }
     }
 

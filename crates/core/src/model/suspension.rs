@@ -114,6 +114,9 @@ pub struct SuspensionTerms {
     pub note: Option<String>,
     /// When it goes on.
     pub condition: Condition,
+    /// The waitpoints it waits at, in the order the condition names them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waitpoints: Vec<WaitpointId>,
     /// When it times out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_at: Option<Timestamp>,

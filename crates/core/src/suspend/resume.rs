@@ -172,7 +172,12 @@ pub(crate) fn ended(tx: &mut dyn Tx, cx: &Context, execution: &Execution) -> Res
 pub(crate) fn time_out(tx: &mut dyn Tx, cx: &Context, execution: &mut Execution) -> Result<()> {
     let State::Suspended(suspended) = execution.state.clone() else { return Ok(()) };
     let mut suspension = current(tx, execution, &suspended)?;
-    let outcome = match suspended.on_timeout {
+    let (condition, tally) = (&suspension.terms.condition, &suspension.course.tally);
+    let on_timeout = match tally.is_met_in_time(condition) && !condition.is_met_by_time() {
+        true => OnTimeout::Resume,
+        false => suspended.on_timeout,
+    };
+    let outcome = match on_timeout {
         OnTimeout::Fail => Outcome::Failed,
         OnTimeout::Cancel => Outcome::Cancelled,
         OnTimeout::Expire => Outcome::Expired,

@@ -75,6 +75,18 @@ pub(super) struct Verified {
     pub(super) trace: TokenTrace,
 }
 
+impl Verified {
+    /// Checks that it is the token the waitpoint was given: a key that no longer signs verifies
+    /// what it has signed, and whoever has got hold of its secret can make no more of it.
+    pub(super) fn expect_token_of(&self, waitpoint: &Waitpoint) -> Result<()> {
+        let TokenTrace { kid, fingerprint } = &self.trace;
+        match (kid, fingerprint) == (&waitpoint.kid, &waitpoint.fingerprint) {
+            true => Ok(()),
+            false => Err(invalid()),
+        }
+    }
+}
+
 /// Checks a token. A bad one learns nothing but that.
 pub(super) fn verify(
     read: &mut dyn Read,
