@@ -51,6 +51,7 @@ fn suspension(row: RowId, number: u32, run: u32, dice: &mut Dice) -> Suspension 
         reason: SuspendReason::WaitingForApproval,
         note: Some("please \"look\" \u{0}".into()),
         condition,
+        waitpoints: vec![],
         timeout_at: Some(at(70)),
         on_timeout: OnTimeout::Resume,
         attempt: 2,
