@@ -35,6 +35,7 @@ pub mod submit;
 pub mod tags;
 pub mod workers;
 
+pub mod approvals;
 pub mod bearers;
 pub mod signing_keys;
 pub mod tokens;
