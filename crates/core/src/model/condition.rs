@@ -446,6 +446,7 @@ impl Tally {
     /// What is still waited for, in words: `1 of 3 approvals: waiting for finance, legal`.
     pub fn tell(&self, condition: &Condition) -> String {
         match (condition, self) {
+            _ if self.is_met(condition) => "nothing more".to_owned(),
             (Condition::Signal { waitpoint, name }, _) => {
                 let what = match name {
                     Some(name) => format!("the signal `{name}`"),
