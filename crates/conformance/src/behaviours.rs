@@ -705,6 +705,28 @@ macro_rules! behaviours {
                 the_inbox_shows_what_is_asked_and_what_was_said
                 the_inbox_is_searched_by_who_is_asked
             }
+            conditions {
+                a_signal_must_have_the_name_that_is_waited_for
+                all_parts_must_come_in_any_order
+                several_names_may_be_wanted_at_one_waitpoint
+                one_of_several_parts_may_do
+                waitpoints_are_counted_once_each
+                signals_are_counted_whoever_sends_them
+                senders_are_counted_once_each
+                a_count_looks_only_at_the_name_it_wants
+                each_count_looks_at_its_own_waitpoints
+                a_signal_counts_in_every_part_that_means_it
+                parts_may_be_nested_four_deep
+                what_came_early_counts_in_every_kind_of_part
+                signals_to_the_execution_and_to_its_waitpoints_are_apart
+                no_signal_stands_for_an_operator
+                no_signal_stands_for_time
+                what_is_wrong_with_a_condition_is_told_with_its_place
+                a_condition_may_wait_at_as_many_waitpoints_as_can_be_open
+                what_is_missing_is_told_in_words
+                a_condition_reads_as_plain_json
+                what_a_condition_has_seen_survives_a_restart
+            }
         }
     };
 }

@@ -37,5 +37,6 @@ pub mod workers;
 
 pub mod approvals;
 pub mod bearers;
+pub mod conditions;
 pub mod signing_keys;
 pub mod tokens;
