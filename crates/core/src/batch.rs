@@ -107,6 +107,7 @@ impl Wakes {
     fn and(mut self, other: Self) -> Self {
         self.ready.extend(other.ready);
         self.ended.extend(other.ended);
+        self.ended_flows.extend(other.ended_flows);
         self.due = [self.due, other.due].into_iter().flatten().min();
         self.events |= other.events;
         self

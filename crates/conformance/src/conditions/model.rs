@@ -107,15 +107,29 @@ fn settled_by<'a, 'w>(
     (0..=words.len()).map(|until| &words[..until]).find(enough)
 }
 
-/// Whether all that came is enough. `beyond` stands for what no signal brings about.
-pub(super) fn is_met(condition: &Condition, all: &[Came], beyond: bool) -> bool {
+/// What has happened that no signal stands for.
+#[derive(Clone, Copy)]
+pub(super) struct Outside {
+    operator: bool,
+    time: bool,
+}
+
+impl Outside {
+    pub(super) const NOTHING: Self = Self { operator: false, time: false };
+    pub(super) const TIME: Self = Self { operator: false, time: true };
+    pub(super) const ALL: Self = Self { operator: true, time: true };
+}
+
+/// Whether all that came is enough.
+pub(super) fn is_met(condition: &Condition, all: &[Came], outside: Outside) -> bool {
     match condition {
         Condition::Signal { .. } => all.iter().any(|came| means(condition, came)),
         Condition::Approval { .. } => settled_by(condition, &words(condition, all)).is_some(),
         Condition::Count { n, .. } => different(condition, all).len() >= *n as usize,
-        Condition::All { of } => !of.iter().any(|part| !is_met(part, all, beyond)),
-        Condition::Any { of } => of.iter().any(|part| is_met(part, all, beyond)),
-        Condition::Operator | Condition::Timeout => beyond,
+        Condition::All { of } => !of.iter().any(|part| !is_met(part, all, outside)),
+        Condition::Any { of } => of.iter().any(|part| is_met(part, all, outside)),
+        Condition::Operator => outside.operator,
+        Condition::Timeout => outside.time,
     }
 }
 
@@ -129,7 +143,7 @@ pub(super) fn leaves(condition: &Condition) -> Vec<&Condition> {
 
 /// Whether one signal more brings a part without parts on.
 fn brings_on(leaf: &Condition, before: &[Came], new: &Came) -> bool {
-    if !means(leaf, new) || is_met(leaf, before, false) {
+    if !means(leaf, new) || is_met(leaf, before, Outside::NOTHING) {
         return false;
     }
     let after = [before, std::slice::from_ref(new)].concat();
@@ -188,7 +202,7 @@ pub(super) fn verdicts(
 
 /// The keys of all places where something is still missing.
 pub(super) fn missing(condition: &Condition, all: &[Came]) -> BTreeSet<String> {
-    if is_met(condition, all, false) {
+    if is_met(condition, all, Outside::NOTHING) {
         return BTreeSet::new();
     }
     match condition {

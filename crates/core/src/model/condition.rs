@@ -1,13 +1,13 @@
 //! When a suspended execution goes on: a small language over the signals it collects.
 //!
-//! A condition is checked once, when it is given, and evaluated signal by signal: a
-//! [`Tally`](super::Tally) keeps what each of its parts has seen.
+//! A condition is checked once, when it is given, and evaluated signal by signal: a [`Tally`] keeps
+//! what each of its parts has seen.
 
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Check, Code, Limits};
+use super::{Check, Code, Limits, Tally};
 
 /// When a suspended execution goes on.
 ///
@@ -196,6 +196,11 @@ impl Condition {
             }
             Self::Operator | Self::Timeout => {}
         }
+    }
+
+    /// Whether its time lets it come about, whatever else has come.
+    pub(crate) fn is_met_by_time(&self) -> bool {
+        Tally::new(self).is_met_in_time(self)
     }
 
     /// Whether it asks for its time to come.

@@ -157,6 +157,20 @@ impl Tally {
         }
     }
 
+    /// Whether the condition is met now that its time has come.
+    pub(crate) fn is_met_in_time(&self, condition: &Condition) -> bool {
+        match (condition, self) {
+            (Condition::Timeout, _) => true,
+            (Condition::All { of }, Self::Parts(parts)) => {
+                of.iter().zip(parts).all(|(part, seen)| seen.is_met_in_time(part))
+            }
+            (Condition::Any { of }, Self::Parts(parts)) => {
+                of.iter().zip(parts).any(|(part, seen)| seen.is_met_in_time(part))
+            }
+            _ => self.is_met(condition),
+        }
+    }
+
     /// Whether the condition can still come about, if signals come only to the execution itself
     /// and to waitpoints of which `open` says so.
     pub fn can_be_met(&self, condition: &Condition, open: &dyn Fn(&str) -> bool) -> bool {

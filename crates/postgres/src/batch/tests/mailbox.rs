@@ -2,7 +2,7 @@
 
 use everloom_core::{Result, RowId, Transaction, Tx};
 
-use crate::exchange::{Lasts, Loaded, MailChanges, MailWants, Wants};
+use crate::exchange::{HANDED_OVER, Lasts, Loaded, MailChanges, MailWants, Wants};
 
 pub(super) fn load(tx: &mut dyn Transaction, wants: &Wants, loaded: &mut Loaded) -> Result<()> {
     let mut boxes = wants.mail.boxes.clone();
@@ -75,6 +75,11 @@ fn load_pages(tx: &mut dyn Transaction, wants: &MailWants, loaded: &mut Loaded) 
     }
     for ((row, after), limit) in &wants.signal_pages {
         mail.signals.extend(tx.signals(*row, *after, *limit)?);
+    }
+    for row in &wants.resumptions {
+        if let Some(last) = tx.suspension(*row, None)? {
+            mail.signals.extend(tx.taken_signals(*row, last.number, 0, HANDED_OVER)?);
+        }
     }
     for (((row, suspension), after), limit) in &wants.taken_pages {
         mail.signals.extend(tx.taken_signals(*row, *suspension, *after, *limit)?);
