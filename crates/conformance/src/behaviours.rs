@@ -674,6 +674,59 @@ macro_rules! behaviours {
                 a_ring_has_room_for_a_thousand_keys
                 keys_survive_a_restart
             }
+            approvals {
+                as_many_people_as_asked_must_approve
+                two_approvals_by_one_person_count_once
+                one_rejection_settles_it
+                as_many_rejections_settle_it_as_it_says
+                rejections_need_not_settle_it
+                the_last_word_of_each_person_counts
+                what_is_settled_stays_so
+                whoever_lacks_the_role_is_refused
+                whoever_has_a_role_that_any_part_asks_for_may_speak
+                nobody_needs_a_role_where_any_part_asks_for_none
+                a_role_is_asked_of_those_who_approve_only
+                early_approvals_count_by_the_roles_they_came_with
+                early_approvals_may_be_all_it_takes
+                the_bearer_of_a_token_is_one_person_of_any_role
+                a_bearer_may_reject_and_think_better_of_it
+                whoever_approves_says_who_they_are
+                what_approvers_say_reaches_the_handler
+                who_said_what_and_when_is_on_record
+                what_an_approval_did_not_bring_on_is_on_record_too
+                an_approval_is_a_signal_of_that_name
+                a_rejection_is_a_signal_where_any_will_do
+                a_plain_signal_is_no_approval
+                an_approval_counts_at_its_own_waitpoint_only
+                a_closed_waitpoint_takes_no_approval
+                what_does_not_exist_takes_no_approval
+                saying_it_again_under_the_same_key_does_nothing
+                an_approval_may_let_it_go_on_later
+                the_inbox_shows_what_is_asked_and_what_was_said
+                the_inbox_is_searched_by_who_is_asked
+            }
+            conditions {
+                a_signal_must_have_the_name_that_is_waited_for
+                all_parts_must_come_in_any_order
+                several_names_may_be_wanted_at_one_waitpoint
+                one_of_several_parts_may_do
+                waitpoints_are_counted_once_each
+                signals_are_counted_whoever_sends_them
+                senders_are_counted_once_each
+                a_count_looks_only_at_the_name_it_wants
+                each_count_looks_at_its_own_waitpoints
+                a_signal_counts_in_every_part_that_means_it
+                parts_may_be_nested_four_deep
+                what_came_early_counts_in_every_kind_of_part
+                signals_to_the_execution_and_to_its_waitpoints_are_apart
+                no_signal_stands_for_an_operator
+                no_signal_stands_for_time
+                what_is_wrong_with_a_condition_is_told_with_its_place
+                a_condition_may_wait_at_as_many_waitpoints_as_can_be_open
+                what_is_missing_is_told_in_words
+                a_condition_reads_as_plain_json
+                what_a_condition_has_seen_survives_a_restart
+            }
             suspend {
                 a_suspended_execution_holds_nothing
                 suspending_ends_the_count_of_lost_workers

@@ -2,11 +2,13 @@
 
 #![allow(missing_docs, reason = "the name of a behaviour says what it promises")]
 
+pub mod approvals;
 pub mod bearers;
 pub mod cancel;
 pub mod children;
 pub mod claim;
 pub mod clock;
+pub mod conditions;
 pub mod deadline;
 pub mod delay;
 pub mod delete;
