@@ -613,6 +613,120 @@ macro_rules! behaviours {
             random {
                 a_random_walk_keeps_every_promise_and_takes_every_transition
             }
+            tokens {
+                a_good_token_delivers_to_its_waitpoint
+                a_token_may_be_used_until_its_waitpoint_closes
+                a_token_is_good_at_its_own_waitpoint_only
+                a_token_with_any_character_changed_is_not_valid
+                a_token_with_something_left_out_or_added_is_not_valid
+                what_was_never_a_token_is_not_valid
+                a_token_is_not_valid_for_another_execution
+                a_token_is_not_valid_in_another_namespace
+                parts_of_two_tokens_do_not_make_one
+                a_token_by_a_key_that_is_not_in_the_ring_is_not_valid
+                a_key_that_no_longer_signs_makes_no_new_tokens
+                a_token_is_safe_in_a_url_and_begins_with_its_key
+                a_token_is_told_to_nobody_but_its_holder
+                reads_show_by_which_key_and_fingerprint_a_token_is_known
+            }
+            bearers {
+                a_good_token_of_a_closed_waitpoint_learns_why
+                a_bad_token_learns_nothing_of_what_has_happened
+                a_token_dies_at_the_moment_its_waitpoint_expires
+                a_retried_signal_is_a_duplicate_as_long_as_it_is_known
+                a_retry_with_a_bad_token_is_no_duplicate
+                an_old_token_does_not_touch_a_new_suspension
+                a_token_of_a_former_run_does_not_touch_the_next
+                the_token_of_an_open_waitpoint_stays_the_same
+                a_bearer_is_a_source_of_its_own
+                a_bearer_can_not_name_another_source
+                nobody_with_authority_passes_for_a_bearer
+                a_bearers_keys_are_apart_from_everyone_elses
+                tokens_survive_a_restart
+            }
+            signing_keys {
+                the_first_token_makes_a_key
+                two_that_need_a_key_at_once_share_it
+                a_seeded_key_signs
+                seeding_again_tells_whether_the_secret_is_the_same
+                seeding_beside_a_key_that_signs_is_refused
+                a_key_can_be_seeded_after_the_one_that_signed_was_revoked
+                a_secret_is_64_hexadecimal_digits
+                the_name_of_a_key_fits_into_a_token
+                a_rotation_lets_a_new_key_sign
+                a_repeated_rotation_does_nothing
+                a_rotation_to_the_name_of_another_key_is_a_conflict
+                names_and_secrets_are_made_up_when_absent
+                an_old_token_is_good_until_its_waitpoint_closes
+                with_a_grace_old_tokens_are_good_until_exactly_then
+                without_any_grace_old_tokens_are_worthless_at_once
+                each_old_key_has_its_own_time
+                a_revoked_key_is_worthless_at_once
+                only_a_key_of_the_ring_can_be_revoked
+                after_the_signing_key_was_revoked_another_is_made
+                a_rotation_after_a_revocation_has_no_previous_key
+                a_waitpoint_whose_token_is_worthless_gets_a_new_one
+                suspending_on_a_waitpoint_whose_key_was_revoked_gives_a_new_token
+                the_list_tells_what_each_key_is_good_for
+                a_secret_is_told_to_nobody
+                the_keys_of_namespaces_are_apart
+                the_log_tells_what_becomes_of_keys
+                a_ring_has_room_for_a_thousand_keys
+                keys_survive_a_restart
+            }
+            approvals {
+                as_many_people_as_asked_must_approve
+                two_approvals_by_one_person_count_once
+                one_rejection_settles_it
+                as_many_rejections_settle_it_as_it_says
+                rejections_need_not_settle_it
+                the_last_word_of_each_person_counts
+                what_is_settled_stays_so
+                whoever_lacks_the_role_is_refused
+                whoever_has_a_role_that_any_part_asks_for_may_speak
+                nobody_needs_a_role_where_any_part_asks_for_none
+                a_role_is_asked_of_those_who_approve_only
+                early_approvals_count_by_the_roles_they_came_with
+                early_approvals_may_be_all_it_takes
+                the_bearer_of_a_token_is_one_person_of_any_role
+                a_bearer_may_reject_and_think_better_of_it
+                whoever_approves_says_who_they_are
+                what_approvers_say_reaches_the_handler
+                who_said_what_and_when_is_on_record
+                what_an_approval_did_not_bring_on_is_on_record_too
+                an_approval_is_a_signal_of_that_name
+                a_rejection_is_a_signal_where_any_will_do
+                a_plain_signal_is_no_approval
+                an_approval_counts_at_its_own_waitpoint_only
+                a_closed_waitpoint_takes_no_approval
+                what_does_not_exist_takes_no_approval
+                saying_it_again_under_the_same_key_does_nothing
+                an_approval_may_let_it_go_on_later
+                the_inbox_shows_what_is_asked_and_what_was_said
+                the_inbox_is_searched_by_who_is_asked
+            }
+            conditions {
+                a_signal_must_have_the_name_that_is_waited_for
+                all_parts_must_come_in_any_order
+                several_names_may_be_wanted_at_one_waitpoint
+                one_of_several_parts_may_do
+                waitpoints_are_counted_once_each
+                signals_are_counted_whoever_sends_them
+                senders_are_counted_once_each
+                a_count_looks_only_at_the_name_it_wants
+                each_count_looks_at_its_own_waitpoints
+                a_signal_counts_in_every_part_that_means_it
+                parts_may_be_nested_four_deep
+                what_came_early_counts_in_every_kind_of_part
+                signals_to_the_execution_and_to_its_waitpoints_are_apart
+                no_signal_stands_for_an_operator
+                no_signal_stands_for_time
+                what_is_wrong_with_a_condition_is_told_with_its_place
+                a_condition_may_wait_at_as_many_waitpoints_as_can_be_open
+                what_is_missing_is_told_in_words
+                a_condition_reads_as_plain_json
+                what_a_condition_has_seen_survives_a_restart
+            }
             suspend {
                 a_suspended_execution_holds_nothing
                 suspending_ends_the_count_of_lost_workers
@@ -759,66 +873,61 @@ macro_rules! behaviours {
                 an_execution_whose_time_is_over_leaves_nothing_that_waits
                 a_suspended_execution_is_not_deleted
             }
-            tokens {
-                a_good_token_delivers_to_its_waitpoint
-                a_token_may_be_used_until_its_waitpoint_closes
-                a_token_is_good_at_its_own_waitpoint_only
-                a_token_with_any_character_changed_is_not_valid
-                a_token_with_something_left_out_or_added_is_not_valid
-                what_was_never_a_token_is_not_valid
-                a_token_is_not_valid_for_another_execution
-                a_token_is_not_valid_in_another_namespace
-                parts_of_two_tokens_do_not_make_one
-                a_token_by_a_key_that_is_not_in_the_ring_is_not_valid
-                a_key_that_no_longer_signs_makes_no_new_tokens
-                a_token_is_safe_in_a_url_and_begins_with_its_key
-                a_token_is_told_to_nobody_but_its_holder
-                reads_show_by_which_key_and_fingerprint_a_token_is_known
+            suspension_flows {
+                a_member_that_waited_goes_on_in_its_flow
+                a_member_keeps_what_it_was_handed_while_it_waits
+                a_member_that_waits_in_vain_counts_as_failed
+                a_held_flow_keeps_a_resumed_member_back
+                a_member_that_began_to_wait_in_a_held_flow_goes_on_when_that_is_unheld
+                a_cancel_of_all_stops_what_waits
+                what_waits_does_not_run_and_is_stopped_when_only_what_runs_may_finish
+                what_waits_has_started_and_goes_on_when_what_is_pending_is_cancelled
+                the_deadline_of_a_flow_ends_what_waits
+                another_member_s_failure_stops_what_waits
+                what_waits_and_is_not_needed_any_more_is_cancelled
+                nobody_slips_through_while_a_large_flow_is_closed
+                nobody_slips_through_while_a_large_flow_is_held
+                a_replayed_member_waits_anew
+                a_deleted_flow_leaves_nothing_that_waits
+                a_parent_waits_for_a_child_that_waits
+                the_end_of_a_parent_cancels_a_child_that_waits
+                a_suspended_parent_s_children_go_on
             }
-            bearers {
-                a_good_token_of_a_closed_waitpoint_learns_why
-                a_bad_token_learns_nothing_of_what_has_happened
-                a_token_dies_at_the_moment_its_waitpoint_expires
-                a_retried_signal_is_a_duplicate_as_long_as_it_is_known
-                a_retry_with_a_bad_token_is_no_duplicate
-                an_old_token_does_not_touch_a_new_suspension
-                a_token_of_a_former_run_does_not_touch_the_next
-                the_token_of_an_open_waitpoint_stays_the_same
-                a_bearer_is_a_source_of_its_own
-                a_bearer_can_not_name_another_source
-                nobody_with_authority_passes_for_a_bearer
-                a_bearers_keys_are_apart_from_everyone_elses
-                tokens_survive_a_restart
+            suspension_reads {
+                a_held_execution_waits_on_and_is_not_claimed_when_resumed
+                time_passes_for_a_held_execution_that_waits
+                a_priority_changed_meanwhile_counts
+                a_paused_lane_takes_back_what_is_resumed_and_keeps_it
+                a_full_lane_keeps_what_is_resumed
+                the_death_of_its_worker_does_not_touch_what_waits
+                what_waits_is_explained_in_words
+                what_waits_is_listed_and_counted_as_such
+                the_vector_tells_why_it_waits
+                each_lease_of_a_suspended_attempt_is_told_apart
+                a_wait_is_told_from_its_beginning_to_its_end
+                who_resumed_it_is_told
+                a_wait_in_vain_is_told
+                the_log_tells_causes_before_effects
             }
-            signing_keys {
-                the_first_token_makes_a_key
-                two_that_need_a_key_at_once_share_it
-                a_seeded_key_signs
-                seeding_again_tells_whether_the_secret_is_the_same
-                seeding_beside_a_key_that_signs_is_refused
-                a_key_can_be_seeded_after_the_one_that_signed_was_revoked
-                a_secret_is_64_hexadecimal_digits
-                the_name_of_a_key_fits_into_a_token
-                a_rotation_lets_a_new_key_sign
-                a_repeated_rotation_does_nothing
-                a_rotation_to_the_name_of_another_key_is_a_conflict
-                names_and_secrets_are_made_up_when_absent
-                an_old_token_is_good_until_its_waitpoint_closes
-                with_a_grace_old_tokens_are_good_until_exactly_then
-                without_any_grace_old_tokens_are_worthless_at_once
-                each_old_key_has_its_own_time
-                a_revoked_key_is_worthless_at_once
-                only_a_key_of_the_ring_can_be_revoked
-                after_the_signing_key_was_revoked_another_is_made
-                a_rotation_after_a_revocation_has_no_previous_key
-                a_waitpoint_whose_token_is_worthless_gets_a_new_one
-                suspending_on_a_waitpoint_whose_key_was_revoked_gives_a_new_token
-                the_list_tells_what_each_key_is_good_for
-                a_secret_is_told_to_nobody
-                the_keys_of_namespaces_are_apart
-                the_log_tells_what_becomes_of_keys
-                a_ring_has_room_for_a_thousand_keys
-                keys_survive_a_restart
+            steps {
+                a_step_is_recorded_once_and_the_first_result_counts
+                every_later_lease_finds_what_was_recorded
+                a_step_may_occur_more_than_once
+                a_step_of_another_kind_under_the_same_name_diverges
+                bad_steps_are_refused
+                the_bytes_of_a_result_stay_as_they_are
+                recording_a_step_does_not_prolong_a_lease_or_tell_anyone
+                steps_are_read_page_by_page
+                results_that_do_not_fit_into_a_claim_are_read_page_by_page
+                an_execution_records_at_most_ten_thousand_steps
+                a_replay_keeps_all_steps_unless_it_says_otherwise
+                a_replay_may_keep_no_steps
+                a_replay_may_keep_what_was_recorded_before_a_step
+                a_replay_from_a_step_that_was_never_recorded_is_refused
+                a_replayed_member_keeps_the_steps_that_are_to_be_kept
+                a_replayed_flow_keeps_the_steps_of_its_members
+                steps_belong_to_their_execution
+                steps_of_one_transaction_are_numbered_one_after_the_other
             }
         }
     };

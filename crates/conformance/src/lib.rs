@@ -18,6 +18,7 @@
 
 mod behaviours;
 mod cluster;
+pub mod conditions;
 pub mod dag;
 pub mod fixtures;
 pub mod flow_lab;

@@ -2,10 +2,13 @@
 
 #![allow(missing_docs, reason = "the name of a behaviour says what it promises")]
 
+pub mod approvals;
+pub mod bearers;
 pub mod cancel;
 pub mod children;
 pub mod claim;
 pub mod clock;
+pub mod conditions;
 pub mod deadline;
 pub mod delay;
 pub mod delete;
@@ -35,15 +38,16 @@ pub mod retry;
 pub mod routes;
 pub mod signal_keys;
 pub mod signals;
+pub mod signing_keys;
+pub mod steps;
 pub mod submit;
 pub mod suspend;
 pub mod suspension_end;
+pub mod suspension_flows;
+pub mod suspension_reads;
 pub mod suspension_timeout;
 pub mod tags;
+pub mod tokens;
 pub mod waitpoint_reads;
 pub mod waitpoints;
 pub mod workers;
-
-pub mod bearers;
-pub mod signing_keys;
-pub mod tokens;

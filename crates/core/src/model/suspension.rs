@@ -229,6 +229,16 @@ pub enum WaitpointState {
     },
 }
 
+impl WaitpointState {
+    /// The suspension that waits for it.
+    pub fn suspension(&self) -> Option<u32> {
+        match self {
+            Self::Active { suspension, .. } => Some(*suspension),
+            Self::Pending | Self::Closed { .. } => None,
+        }
+    }
+}
+
 /// Why a waitpoint is closed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "why", rename_all = "snake_case")]
