@@ -242,7 +242,8 @@ pub fn parts_of_two_tokens_do_not_make_one(lab: &mut Lab) {
 pub fn a_token_by_a_key_that_is_not_in_the_ring_is_not_valid(lab: &mut Lab) {
     lab.ok(seed("ours", [7; 32]));
     let one = waiting(lab, Condition::at("a"));
-    let of = one.ticket("a").id;
+    let other = waiting(lab, Condition::at("a"));
+    let (of, elsewhere) = (one.ticket("a").id, other.ticket("a").id);
     assert_eq!(one.token("a").as_str(), forge(&[7; 32], "ours", one.id, of));
     let stranger = [
         forge(&[8; 32], "ours", one.id, of),
@@ -252,8 +253,14 @@ pub fn a_token_by_a_key_that_is_not_in_the_ring_is_not_valid(lab: &mut Lab) {
         forge(&[7; 32], "OURS", one.id, of),
         forge(&[7; 32], "", one.id, of),
         forge(&[7; 32], "ours", id(1), of),
+        forge(&[0; 32], "theirs", one.id, elsewhere),
+        forge(&[0; 32], "", one.id, elsewhere),
     ];
+    refuse_all(lab, one.id, stranger.clone());
+    lab.ok(RevokeSigningKey { namespace: ns(), kid: "ours".into() });
     refuse_all(lab, one.id, stranger);
+    refuse_all(lab, one.id, [of, elsewhere].map(|of| forge(&[7; 32], "ours", one.id, of)));
+    refuse_all(lab, one.id, [of, elsewhere].map(|of| forge(&[0; 32], "ours", one.id, of)));
 }
 
 pub fn a_key_that_no_longer_signs_makes_no_new_tokens(lab: &mut Lab) {
