@@ -51,6 +51,7 @@ fn suspension(row: RowId, number: u32, run: u32, dice: &mut Dice) -> Suspension 
         reason: SuspendReason::WaitingForApproval,
         note: Some("please \"look\" \u{0}".into()),
         condition,
+        waitpoints: vec![],
         timeout_at: Some(at(70)),
         on_timeout: OnTimeout::Resume,
         attempt: 2,
@@ -170,7 +171,7 @@ fn question(row: RowId, dice: &mut Dice) -> Deed {
 /// Any change beside an execution, as it stands in `tx`.
 fn change(tx: &mut dyn Tx, row: RowId, dice: &mut Dice) -> Deed {
     let run = tx.execution(row).unwrap().expect("it is there").run;
-    match dice.roll(9) {
+    match dice.roll(11) {
         0 => {
             let last = tx.suspension(row, None).unwrap().map_or(0, |last| last.number);
             let new = suspension(row, last + 1, run, dice);
@@ -211,13 +212,19 @@ fn change(tx: &mut dyn Tx, row: RowId, dice: &mut Dice) -> Deed {
                 kept.map_or(Ok(()), |one| tx.save_signal(&Signal { taken, ..one }))
             })
         }
-        7 if dice.roll(3) > 0 => {
+        7 | 8 => {
             let seq = tx.last_step(row).unwrap() + 1;
             with_steps(row, move |tx| tx.add_step(&step(row, seq), &payload(seq + 1)))
         }
-        7 => {
+        9 => {
             let from = dice.roll(6);
-            deed(move |tx| tx.drop_steps(row, from))
+            deed(move |tx| {
+                let before = tx.steps(row, 0, 99)?;
+                tx.drop_steps(row, from)?;
+                let named = before.iter().map(|one| tx.step(row, &one.name, one.occurrence));
+                let named = named.collect::<Result<Vec<_>>>()?;
+                Ok((named, tx.last_step(row)?, tx.steps(row, 1, 3)?))
+            })
         }
         _ => {
             let key = SigningKey {

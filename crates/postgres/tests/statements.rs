@@ -204,7 +204,7 @@ fn signals_to_many_suspended_executions_need_as_many_round_trips_as_one() {
         assert_eq!(claimed(&mut store, kind, count).len(), count, "all of them go on");
         round_trips
     };
-    // The first ones find out that there is mail to come along.
+    // The first one makes the key to sign with.
     send("first", 1, None);
     assert_eq!((send("one", 1, None), send("many", 50, None)), (2, 2));
     assert_eq!((send("named", 1, Some("key")), send("all-named", 50, Some("key"))), (3, 3));

@@ -223,15 +223,7 @@ pub fn an_ended_execution_takes_no_signals(lab: &mut Lab) {
 }
 
 pub fn a_closed_waitpoint_takes_no_signals_and_says_why(lab: &mut Lab) {
-    let ends: [(&str, fn(&mut Lab, ExecutionId)); 6] = [
-        ("satisfied", |lab, id| lab.run(signal_at(id, "door", "go"))),
-        ("resumed", |lab, id| lab.run(Resume::new(id))),
-        ("by_hand", |lab, id| lab.run(close_waitpoint(id, "door"))),
-        ("ended", |lab, id| lab.run(Cancel::new(id))),
-        ("timed_out", |lab, _| lab.advance(secs(60))),
-        ("expired", |lab, _| lab.advance(secs(30))),
-    ];
-    for (why, end) in ends {
+    for why in ["satisfied", "resumed", "by_hand", "ended", "timed_out", "expired"] {
         let lease = lab.lease(work());
         let expires_in = (why == "expired").then(|| secs(30));
         lab.ok(Renew { ttl: Some(hours(1)), ..renew(&lease) });
@@ -239,7 +231,15 @@ pub fn a_closed_waitpoint_takes_no_signals_and_says_why(lab: &mut Lab) {
         let ticket = lab.ok(early).ticket;
         let timed = Suspend { timeout: Some(secs(60)), ..suspend(&lease, Condition::at("door")) };
         lab.suspend(timed);
-        end(lab, lease.id());
+        let id = lease.id();
+        match why {
+            "satisfied" => lab.run(signal_at(id, "door", "go")),
+            "resumed" => lab.run(Resume::new(id)),
+            "by_hand" => lab.run(close_waitpoint(id, "door")),
+            "ended" => lab.run(Cancel::new(id)),
+            "timed_out" => lab.advance(secs(60)),
+            _ => lab.advance(secs(30)),
+        }
         for late in
             [signal_by(lease.id(), &ticket, "late"), signal_to(lease.id(), ticket.id, "late")]
         {

@@ -63,12 +63,7 @@ pub fn only_what_is_suspended_is_resumed(lab: &mut Lab) {
 }
 
 pub fn an_old_token_does_not_touch_the_next_suspension(lab: &mut Lab) {
-    let ends: [(&str, fn(&mut Lab, ExecutionId)); 3] = [
-        ("resumed", |lab, id| lab.run(Resume::new(id))),
-        ("satisfied", |lab, id| lab.run(signal_at(id, "door", "go"))),
-        ("timed_out", |lab, _| lab.advance(hours(1))),
-    ];
-    for (why, end) in ends {
+    for why in ["resumed", "satisfied", "timed_out"] {
         let lease = lab.lease(work());
         let id = lease.id();
         let call = |lease: &Leased| Suspend {
@@ -77,7 +72,11 @@ pub fn an_old_token_does_not_touch_the_next_suspension(lab: &mut Lab) {
             ..suspend(lease, Condition::at("door"))
         };
         let old = lab.suspend(call(&lease)).remove(0);
-        end(lab, id);
+        match why {
+            "resumed" => lab.run(Resume::new(id)),
+            "satisfied" => lab.run(signal_at(id, "door", "go")),
+            _ => lab.advance(hours(1)),
+        }
         let lease = lab.take(id);
         let new = lab.suspend(call(&lease)).remove(0);
         assert_ne!(old.token, new.token);

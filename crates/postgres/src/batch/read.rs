@@ -20,7 +20,8 @@ impl Read for Batch<'_> {
     }
 
     fn now(&mut self, clock: &dyn Clock) -> Result<Timestamp> {
-        Ok(self.time(clock))
+        self.now = self.time(clock);
+        Ok(self.now)
     }
 
     fn namespace(&mut self, name: &str) -> Result<Option<Arc<Namespace>>> {
