@@ -55,6 +55,7 @@ mod event;
 mod examination;
 mod explain;
 mod overview;
+mod page;
 mod read;
 mod registry;
 

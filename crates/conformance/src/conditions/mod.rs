@@ -67,7 +67,8 @@ fn range(cases: u64) -> (u64, u64) {
 }
 
 fn compare_tally(random: &mut Random) {
-    let condition = draw_condition(random, Limits::CONDITION_DEPTH);
+    let depth = 1 + random.index(Limits::CONDITION_DEPTH);
+    let condition = draw_condition(random, depth);
     let mut tally = Tally::new(&condition);
     let mut all: Vec<Came> = Vec::new();
     for _ in 0..random.below(20) {

@@ -62,7 +62,7 @@ pub(super) fn parts(token: &Token) -> Vec<String> {
 fn forge(secret: &[u8; 32], kid: &str, execution: ExecutionId, of: WaitpointId) -> String {
     let head = format!("{kid}.{}.0", URL_SAFE_NO_PAD.encode(of.0));
     let mut mac = Hmac::<Sha256>::new_from_slice(secret).expect("any length will do");
-    mac.update(b"everloom waitpoint token\0");
+    mac.update(b"everloom waitpoint token\0default\0");
     mac.update(execution.0.as_bytes());
     mac.update(head.as_bytes());
     format!("{head}.{}", URL_SAFE_NO_PAD.encode(mac.finalize().into_bytes()))
@@ -202,15 +202,16 @@ pub fn a_token_is_not_valid_for_another_execution(lab: &mut Lab) {
 }
 
 pub fn a_token_is_not_valid_in_another_namespace(lab: &mut Lab) {
+    // Both have an execution of the same id, and sign with the same key.
+    lab.ok(seed("k", [7; 32]));
+    lab.ok(SeedSigningKey { namespace: THERE.into(), ..seed("k", [7; 32]) });
     let leased = lab.lease(work().id(id(1)));
     let one = wait(lab, &leased, Condition::at("a"));
-    let executions = vec![work().id(id(1))];
-    lab.ok(Submit { namespace: THERE.into(), executions });
+    lab.ok(Submit { namespace: THERE.into(), executions: vec![work().id(id(1))] });
     let claim = Claim { namespace: THERE.into(), ..Claim::new("w") };
-    let lease = lab.claims(claim).remove(0).lease;
-    let wait = Suspend { namespace: THERE.into(), ..Suspend::new(lease, Condition::at("a")) };
-    lab.ok(wait);
-    for namespace in [THERE, "nowhere", "not a name"] {
+    let theirs = lab.claims(claim).remove(0);
+    lab.ok(Suspend { namespace: THERE.into(), ..suspend(&theirs, Condition::at("a")) });
+    for namespace in [THERE, "nowhere", "not a name", ""] {
         let astray = DeliverSignal { namespace: namespace.into(), ..one.bearing("a", "x") };
         assert_eq!(lab.refused(astray), not_valid(), "{namespace}");
     }
@@ -242,7 +243,8 @@ pub fn parts_of_two_tokens_do_not_make_one(lab: &mut Lab) {
 pub fn a_token_by_a_key_that_is_not_in_the_ring_is_not_valid(lab: &mut Lab) {
     lab.ok(seed("ours", [7; 32]));
     let one = waiting(lab, Condition::at("a"));
-    let of = one.ticket("a").id;
+    let other = waiting(lab, Condition::at("a"));
+    let (of, elsewhere) = (one.ticket("a").id, other.ticket("a").id);
     assert_eq!(one.token("a").as_str(), forge(&[7; 32], "ours", one.id, of));
     let stranger = [
         forge(&[8; 32], "ours", one.id, of),
@@ -252,8 +254,14 @@ pub fn a_token_by_a_key_that_is_not_in_the_ring_is_not_valid(lab: &mut Lab) {
         forge(&[7; 32], "OURS", one.id, of),
         forge(&[7; 32], "", one.id, of),
         forge(&[7; 32], "ours", id(1), of),
+        forge(&[0; 32], "theirs", one.id, elsewhere),
+        forge(&[0; 32], "", one.id, elsewhere),
     ];
+    refuse_all(lab, one.id, stranger.clone());
+    lab.ok(RevokeSigningKey { namespace: ns(), kid: "ours".into() });
     refuse_all(lab, one.id, stranger);
+    refuse_all(lab, one.id, [of, elsewhere].map(|of| forge(&[7; 32], "ours", one.id, of)));
+    refuse_all(lab, one.id, [of, elsewhere].map(|of| forge(&[0; 32], "ours", one.id, of)));
 }
 
 pub fn a_key_that_no_longer_signs_makes_no_new_tokens(lab: &mut Lab) {

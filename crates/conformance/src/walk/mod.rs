@@ -130,8 +130,11 @@ impl<'a> Walk<'a> {
                 self.lab.recount(id);
             }
         }
-        for view in left.iter().filter(|view| !view.status.is_terminal() && view.flow.is_none()) {
-            self.lab.ok(Cancel::new(view.id));
+        // What was started before its flow was cancelled may wait on in it.
+        for view in self.lab.list(ListExecutions::default()) {
+            if !self.lab.status(view.id).is_terminal() {
+                self.lab.ok(Cancel::new(view.id));
+            }
         }
         assert_eq!(self.lab.counts().open(), 0);
         assert_eq!(self.lab.see(ListInbox::default()).waitpoints, []);

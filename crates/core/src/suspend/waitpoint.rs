@@ -183,7 +183,8 @@ pub(super) fn add(
         state,
     };
     let secret = signer.secret.as_ref().ok_or_else(|| Error::bug("a key signs without secret"))?;
-    let (token, fingerprint) = sign(secret, execution.id, &waitpoint);
+    let namespace = tx.namespace_by_id(execution.namespace)?;
+    let (token, fingerprint) = sign(secret, &namespace.name, execution.id, &waitpoint);
     waitpoint.fingerprint = fingerprint;
     execution.beside.mail = true;
     tx.add_waitpoint(&waitpoint)?;
@@ -210,7 +211,9 @@ fn same_ticket(
     waitpoint: &Waitpoint,
 ) -> Result<Option<Ticket>> {
     let secret = secret_of(read, cx, waitpoint.namespace, &waitpoint.kid)?;
-    Ok(secret.map(|secret| ticket(waitpoint, sign(&secret, execution.id, waitpoint).0)))
+    let namespace = read.namespace_by_id(execution.namespace)?;
+    let token = |secret| sign(&secret, &namespace.name, execution.id, waitpoint).0;
+    Ok(secret.map(|secret| ticket(waitpoint, token(secret))))
 }
 
 fn ticket(waitpoint: &Waitpoint, token: Token) -> Ticket {
@@ -246,7 +249,8 @@ pub(super) fn reissue(
     let signer = signing_key(tx, cx, waitpoint.namespace)?;
     let secret = signer.secret.as_ref().ok_or_else(|| Error::bug("a key signs without secret"))?;
     waitpoint.kid = signer.kid.clone();
-    let (token, fingerprint) = sign(secret, execution.id, waitpoint);
+    let namespace = tx.namespace_by_id(execution.namespace)?;
+    let (token, fingerprint) = sign(secret, &namespace.name, execution.id, waitpoint);
     waitpoint.fingerprint = fingerprint;
     tx.save_waitpoint(waitpoint)?;
     Ok(ticket(waitpoint, token))
