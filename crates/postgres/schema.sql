@@ -87,7 +87,7 @@ table executions
     progress text
     key text
     gated boolean NOT NULL
-    spawned boolean NOT NULL
+    beside integer NOT NULL
     parent bigint
     flow bigint
     flow_uuid uuid
@@ -98,6 +98,7 @@ CASE state
     WHEN 2 THEN 1
     WHEN 3 THEN 3
     WHEN 4 THEN 4
+    WHEN 6 THEN num_nonnulls(until)
     ELSE 0
 END)
     CHECK (num_nulls(flow, flow_uuid, node) = ANY (ARRAY[0, 3]))
@@ -261,12 +262,73 @@ table routes
     CREATE UNIQUE INDEX routes_namespace_kind_capabilities_key ON routes USING btree (namespace, kind, capabilities)
     CREATE UNIQUE INDEX routes_pkey ON routes USING btree (id)
 sequence routes_id_seq
+table signals
+    execution bigint NOT NULL
+    seq bigint NOT NULL
+    uuid uuid NOT NULL
+    waitpoint uuid
+    key text COLLATE "C"
+    run bigint NOT NULL
+    suspension bigint
+    counted boolean
+    facts text NOT NULL
+    content_type text
+    bytes bytea NOT NULL
+    CHECK ((suspension IS NULL) = (counted IS NULL))
+    CREATE INDEX signals_kept ON signals USING btree (execution, run, seq) WHERE (suspension IS NULL)
+    CREATE INDEX signals_taken ON signals USING btree (execution, suspension, seq) WHERE (suspension IS NOT NULL)
+    CREATE UNIQUE INDEX signals_by_key ON signals USING btree (execution, key) WHERE (key IS NOT NULL)
+    CREATE UNIQUE INDEX signals_pkey ON signals USING btree (execution, seq)
+table signing_keys
+    namespace bigint NOT NULL
+    kid text COLLATE "C" NOT NULL
+    secret bytea
+    created_at bigint NOT NULL
+    state text NOT NULL
+    CHECK (length(secret) = 32)
+    CREATE UNIQUE INDEX signing_keys_pkey ON signing_keys USING btree (namespace, kid)
+table steps
+    execution bigint NOT NULL
+    seq bigint NOT NULL
+    name text COLLATE "C" NOT NULL
+    occurrence bigint NOT NULL
+    facts text NOT NULL
+    content_type text
+    bytes bytea NOT NULL
+    CREATE UNIQUE INDEX steps_by_name ON steps USING btree (execution, name, occurrence)
+    CREATE UNIQUE INDEX steps_pkey ON steps USING btree (execution, seq)
+table suspensions
+    execution bigint NOT NULL
+    number bigint NOT NULL
+    run bigint NOT NULL
+    key text COLLATE "C"
+    terms text NOT NULL
+    course text NOT NULL
+    CREATE UNIQUE INDEX suspensions_by_key ON suspensions USING btree (execution, run, key) WHERE (key IS NOT NULL)
+    CREATE UNIQUE INDEX suspensions_pkey ON suspensions USING btree (execution, number)
 table tags
     namespace bigint NOT NULL
     key text COLLATE "C" NOT NULL
     value text COLLATE "C" NOT NULL
     execution bigint NOT NULL
     CREATE UNIQUE INDEX tags_pkey ON tags USING btree (namespace, key, value, execution)
+table waitpoints
+    execution bigint NOT NULL
+    seq bigint NOT NULL
+    uuid uuid NOT NULL
+    namespace bigint NOT NULL
+    key text COLLATE "C" NOT NULL
+    kid text COLLATE "C" NOT NULL
+    fingerprint bytea NOT NULL
+    created_at bigint NOT NULL
+    expires_at bigint
+    open boolean NOT NULL
+    state text NOT NULL
+    CHECK (length(fingerprint) = 8)
+    CREATE INDEX waitpoints_inbox ON waitpoints USING btree (namespace, uuid) WHERE open
+    CREATE INDEX waitpoints_open ON waitpoints USING btree (execution, seq) WHERE open
+    CREATE UNIQUE INDEX waitpoints_by_uuid ON waitpoints USING btree (execution, uuid)
+    CREATE UNIQUE INDEX waitpoints_pkey ON waitpoints USING btree (execution, seq)
 table workers
     namespace bigint NOT NULL
     instance text COLLATE "C" NOT NULL

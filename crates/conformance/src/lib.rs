@@ -18,6 +18,7 @@
 
 mod behaviours;
 mod cluster;
+pub mod conditions;
 pub mod dag;
 pub mod fixtures;
 pub mod flow_lab;
@@ -27,6 +28,7 @@ mod place;
 pub mod sabotage;
 mod snapshot;
 pub mod topics;
+pub mod waiting;
 mod walk;
 
 pub use behaviours::BEHAVIOURS;

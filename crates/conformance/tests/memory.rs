@@ -13,3 +13,8 @@ everloom_conformance::suite!(open);
 fn flows_are_what_an_evaluator_says() {
     everloom_conformance::dag::flows_are_what_an_evaluator_says(&open, 2000);
 }
+
+#[test]
+fn conditions_are_what_an_evaluator_says() {
+    everloom_conformance::conditions::conditions_are_what_an_evaluator_says(&open, 2000);
+}

@@ -58,3 +58,8 @@ everloom_conformance::suite!(open);
 fn flows_are_what_an_evaluator_says() {
     everloom_conformance::dag::flows_are_what_an_evaluator_says(&open, 50);
 }
+
+#[test]
+fn conditions_are_what_an_evaluator_says() {
+    everloom_conformance::conditions::conditions_are_what_an_evaluator_says(&open, 40);
+}

@@ -44,3 +44,8 @@ everloom_conformance::suite!(open);
 fn flows_are_what_an_evaluator_says() {
     everloom_conformance::dag::flows_are_what_an_evaluator_says(&open, 300);
 }
+
+#[test]
+fn conditions_are_what_an_evaluator_says() {
+    everloom_conformance::conditions::conditions_are_what_an_evaluator_says(&open, 200);
+}

@@ -97,8 +97,8 @@ pub(crate) fn end_run(
     end: End,
     cause: Cause,
 ) -> Result<()> {
-    suspend::ended(tx, cx, execution)?;
-    stream::ended(tx, cx, execution, end.outcome.into())?;
+    let why = end.outcome.into();
+    let suspension = execution.state.suspension();
     let worker = execution.state.worker().map(str::to_owned);
     let (kind, data) = (terminal_event(end.outcome), terminal_data(&end));
     leave(tx, cx, execution, lease_end, State::Ended(end), cause)?;
@@ -106,6 +106,8 @@ pub(crate) fn end_run(
     execution.gated = false;
     tx.save(execution)?;
     log(tx, cx, execution, kind, worker.as_deref(), data)?;
+    suspend::ended(tx, cx, execution, suspension)?;
+    stream::ended(tx, cx, execution, why)?;
     match execution.beside.children {
         true => children::parent_ended(tx, cx, execution.row),
         false => Ok(()),
@@ -147,6 +149,8 @@ pub(crate) fn requeue(
     if gate::stops(tx, cx, execution)? {
         return Ok(());
     }
+    // What waits for something else is kept from workers when that has come, if it still is then.
+    execution.gated &= matches!(state, State::Waiting | State::Resumable | State::Delayed(_));
     let worker = execution.state.worker().map(str::to_owned);
     leave(tx, cx, execution, lease_end, state, cause)?;
     tx.save(execution)?;

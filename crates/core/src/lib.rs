@@ -56,6 +56,7 @@ mod event;
 mod examination;
 mod explain;
 mod overview;
+mod page;
 mod read;
 mod registry;
 

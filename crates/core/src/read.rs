@@ -7,7 +7,7 @@ use crate::event::default_page;
 use crate::lease::load;
 use crate::model::{
     Axes, CancelRequest, Check, End, Epoch, Error, Execution, ExecutionId, FlowId, Limits, Payload,
-    Policy, Progress, Result, RowId, State, Status, Tags, Timestamp, default_name,
+    Policy, Progress, Result, RowId, State, Status, Suspended, Tags, Timestamp, default_name,
 };
 use crate::store::{Count, ListScan, Read};
 
@@ -74,6 +74,9 @@ pub struct ExecutionView {
     /// Until when it is leased or reserved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owned_until: Option<Timestamp>,
+    /// Set while it is suspended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suspended: Option<Suspended>,
     /// Set while its worker is asked to stop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancel: Option<CancelRequest>,
@@ -160,6 +163,10 @@ pub(crate) fn view(
         run: execution.run,
         worker: execution.state.worker().map(str::to_owned),
         owned_until,
+        suspended: match &execution.state {
+            State::Suspended(suspended) => Some(suspended.clone()),
+            _ => None,
+        },
         cancel,
         end: execution.state.end().cloned(),
         progress: execution.progress.clone(),

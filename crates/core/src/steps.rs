@@ -10,6 +10,7 @@ use crate::model::{
     Check, Code, Error, Execution, ExecutionId, LeaseToken, Limits, Payload, Result, Step,
     StepFacts, Timestamp, default_name,
 };
+use crate::page::{check_page, cut, fitting};
 use crate::store::{Read, Tx};
 
 /// Records the result of a step. Whoever holds the execution's lease later finds it and need not
@@ -203,9 +204,7 @@ impl Query for ListSteps {
     type Output = StepPage;
 
     fn run(&self, read: &mut dyn Read, cx: &Context) -> Result<StepPage> {
-        let mut check = Check::default();
-        check.page("limit", self.limit);
-        check.finish()?;
+        check_page(self.limit)?;
         let execution = load(read, &self.namespace, self.execution)?;
         let mut room = cx.limits().batch_bytes;
         page(read, &execution, self.after, self.limit, &mut room)
@@ -232,19 +231,12 @@ fn page(
     room: &mut usize,
 ) -> Result<StepPage> {
     let mut found = read.steps(execution.row, after, limit + 1)?;
-    let more = found.len() > limit;
-    found.truncate(limit);
-    let next = found.last().map(|last| last.seq).filter(|_| more);
-    let mut fits = Vec::new();
-    for step in &found {
-        let size = usize::try_from(step.facts.size).unwrap_or(usize::MAX);
-        let Some(left) = room.checked_sub(size) else { break };
-        *room = left;
-        fits.push(step.seq);
-    }
-    let mut results = match fits.is_empty() {
-        true => vec![],
-        false => read.step_results(execution.row, &fits)?,
+    let next = cut(&mut found, limit, |last| last.seq);
+    let fit = fitting(found.iter().map(|step| step.facts.size), room);
+    let seqs: Vec<u32> = found[..fit].iter().map(|step| step.seq).collect();
+    let mut results = match fit {
+        0 => vec![],
+        _ => read.step_results(execution.row, &seqs)?,
     }
     .into_iter();
     let view = |Step { seq, name, occurrence, facts, .. }| StepView {

@@ -14,7 +14,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("executions", include_str!("../migrations/0001_executions.sql")),
     ("inbox", include_str!("../migrations/0002_inbox.sql")),
     ("flows", include_str!("../migrations/0003_flows.sql")),
-    ("mail", include_str!("../migrations/0004_mail.sql")),
+    ("suspension", include_str!("../migrations/0004_suspension.sql")),
 ];
 
 /// Brings the schema to the current version, or refuses one that is too new, or old with

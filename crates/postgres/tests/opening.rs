@@ -95,6 +95,28 @@ fn a_schema_of_the_second_version_keeps_its_executions_and_goes_on() {
 }
 
 #[test]
+fn a_schema_of_the_third_version_still_knows_who_has_children() {
+    let schema = Schema::new("third");
+    second_version(&schema);
+    let name = &schema.name;
+    let third = include_str!("../migrations/0003_flows.sql");
+    Admin::new().run(&format!(
+        "SET search_path TO {name}; {third};
+         INSERT INTO migrations (version, name) VALUES (3, 'flows');
+         UPDATE executions SET spawned = true WHERE id = 3"
+    ));
+    let mut store = schema.open();
+    let mut read = store.read().unwrap();
+    let children = Beside { children: true, ..Beside::default() };
+    let beside = [1, 2, 3, 4].map(|row| read.execution(RowId(row)).unwrap().unwrap().beside);
+    assert_eq!(beside, [Beside::default(), Beside::default(), children, Beside::default()]);
+    drop(read);
+    let leased = run(&mut store, up_to(1)).expect("a claim").leases.remove(0);
+    let suspend = Suspend::new(leased.lease, Condition::at("go"));
+    run(&mut store, suspend).expect("it waits");
+}
+
+#[test]
 fn a_newer_schema_is_refused() {
     let schema = Schema::new("newer");
     drop(schema.open());

@@ -155,3 +155,102 @@ fn a_claim_of_members_needs_as_many_round_trips_as_one_of_others() {
     trips(&mut store, "free");
     assert_eq!(trips(&mut store, "free"), trips(&mut store, "work"));
 }
+
+/// Executions of a kind that are suspended, with their tokens.
+fn suspended(store: &mut PgStore, kind: &str, count: usize) -> Vec<(ExecutionId, Token)> {
+    let new = NewExecution::new(kind).input(Payload::bytes("input"));
+    apply(store, Submit { namespace: "default".into(), executions: vec![new; count] });
+    let leases = claimed(store, kind, count).into_iter().map(|leased| leased.lease);
+    leases.map(|lease| suspend(store, lease)).collect()
+}
+
+fn claimed(store: &mut PgStore, kind: &str, count: usize) -> Vec<Leased> {
+    let claim = Claim { max: count, kinds: vec![kind.into()], ..Claim::new("worker") };
+    apply(store, claim).leases
+}
+
+fn suspend(store: &mut PgStore, lease: LeaseToken) -> (ExecutionId, Token) {
+    let execution = lease.execution;
+    match apply(store, Suspend::new(lease, Condition::at("go"))) {
+        SuspendOutcome::Suspended { waitpoints, .. } => (execution, waitpoints[0].token.clone()),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn deliver((execution, token): (ExecutionId, Token), key: Option<&str>) -> Box<dyn Job> {
+    let (to, payload) = (SignalTo::Token(token), Payload::bytes("signal"));
+    let key = key.map(str::to_owned);
+    job(DeliverSignal { to, payload, key, ..DeliverSignal::new(execution, "go") })
+}
+
+/// Statements and round trips of some work.
+fn counted<T>(store: &mut PgStore, work: impl FnOnce(&mut PgStore) -> T) -> (T, u64, u64) {
+    let before = store.counters();
+    let done = work(store);
+    let after = store.counters();
+    (done, after.statements - before.statements, after.round_trips - before.round_trips)
+}
+
+#[test]
+fn signals_to_many_suspended_executions_need_as_many_round_trips_as_one() {
+    let schema = Schema::new("signals");
+    let mut store = schema.open();
+    let mut send = |kind: &str, count: usize, key: Option<&str>| {
+        let waiting = suspended(&mut store, kind, count).into_iter();
+        let mut jobs: Vec<_> = waiting.map(|one| deliver(one, key)).collect();
+        let ((), statements, round_trips) = counted(&mut store, |store| run(store, &mut jobs));
+        println!("{statements} statements and {round_trips} round trips for {count} signals");
+        assert!(statements <= 25, "{statements} statements for {count} signals");
+        assert_eq!(claimed(&mut store, kind, count).len(), count, "all of them go on");
+        round_trips
+    };
+    // The first one makes the key to sign with.
+    send("first", 1, None);
+    assert_eq!((send("one", 1, None), send("many", 50, None)), (2, 2));
+    assert_eq!((send("named", 1, Some("key")), send("all-named", 50, Some("key"))), (3, 3));
+}
+
+#[test]
+fn a_claim_of_what_was_resumed_needs_three_round_trips_and_its_next_suspension_two_or_three() {
+    let schema = Schema::new("resumed");
+    let mut store = schema.open();
+    let waiting = suspended(&mut store, "waits", 50).into_iter();
+    run(&mut store, &mut waiting.map(|one| deliver(one, None)).collect::<Vec<_>>());
+    let (resumed, statements, round_trips) =
+        counted(&mut store, |store| claimed(store, "waits", 50));
+    println!("{statements} statements and {round_trips} round trips for a claim of 50");
+    assert_eq!((resumed.len(), round_trips), (50, 3));
+    let suspend = |leased: &Leased, key: Option<&str>| {
+        let signals = &leased.resumption.as_ref().expect("it was suspended").signals;
+        assert_eq!(signals[0].payload, Some(Payload::bytes("signal")));
+        let key = key.map(str::to_owned);
+        job(Suspend { key, ..Suspend::new(leased.lease.clone(), Condition::at("go")) })
+    };
+    let (some, others) = resumed.split_at(25);
+    for (leases, key, expected) in [(some, None, 2), (others, Some("again"), 3)] {
+        let mut jobs: Vec<_> = leases.iter().map(|leased| suspend(leased, key)).collect();
+        let ((), statements, round_trips) = counted(&mut store, |store| run(store, &mut jobs));
+        println!("{statements} statements and {round_trips} round trips for 25 suspensions");
+        assert_eq!(round_trips, expected);
+    }
+}
+
+#[test]
+fn what_never_waited_costs_no_more_beside_what_does() {
+    let schema = Schema::new("ordinary");
+    let mut store = schema.open();
+    let lifecycle = |store: &mut PgStore| {
+        apply(store, submit(None));
+        let lease = claimed(store, "work", 1).remove(0).lease;
+        apply(store, Complete { namespace: "default".into(), lease, result: Payload::default() });
+    };
+    lifecycle(&mut store);
+    let ((), statements, round_trips) = counted(&mut store, lifecycle);
+    suspended(&mut store, "waits", 5);
+    assert_eq!(counted(&mut store, lifecycle).2, round_trips);
+    // Mail is expected to come along for a while.
+    for _ in 0..100 {
+        lifecycle(&mut store);
+    }
+    assert_eq!(counted(&mut store, lifecycle).1, statements);
+}

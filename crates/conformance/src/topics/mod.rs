@@ -2,13 +2,17 @@
 
 #![allow(missing_docs, reason = "the name of a behaviour says what it promises")]
 
+pub mod approvals;
+pub mod bearers;
 pub mod cancel;
 pub mod children;
 pub mod claim;
 pub mod clock;
+pub mod conditions;
 pub mod deadline;
 pub mod delay;
 pub mod delete;
+pub mod early_signals;
 pub mod events;
 pub mod explain;
 pub mod fence;
@@ -28,9 +32,22 @@ pub mod operator;
 pub mod random;
 pub mod reads;
 pub mod replay;
+pub mod resumption;
 pub mod retention;
 pub mod retry;
 pub mod routes;
+pub mod signal_keys;
+pub mod signals;
+pub mod signing_keys;
+pub mod steps;
 pub mod submit;
+pub mod suspend;
+pub mod suspension_end;
+pub mod suspension_flows;
+pub mod suspension_reads;
+pub mod suspension_timeout;
 pub mod tags;
+pub mod tokens;
+pub mod waitpoint_reads;
+pub mod waitpoints;
 pub mod workers;

@@ -7,8 +7,14 @@ use super::{CAPABILITIES, KINDS, LANES, POPULATION, WORKERS, Walk};
 use crate::fixtures::*;
 use crate::flow_lab::*;
 
-const OPEN: [Status; 5] =
-    [Status::Waiting, Status::Resumable, Status::Delayed, Status::Granted, Status::Active];
+const OPEN: [Status; 6] = [
+    Status::Waiting,
+    Status::Resumable,
+    Status::Delayed,
+    Status::Granted,
+    Status::Active,
+    Status::Suspended,
+];
 
 /// How often one execution is replayed.
 const MAX_REPLAYS: u32 = 4;
@@ -22,7 +28,8 @@ impl Walk<'_> {
         if self.seen.len() < POPULATION {
             return self.submit();
         }
-        match self.random.below(100) {
+        match self.random.below(120) {
+            100.. => self.answer(),
             0..=3 => self.submit(),
             4 => self.submit_flow(),
             5..=19 => self.claim(),
@@ -37,7 +44,7 @@ impl Walk<'_> {
         }
     }
 
-    fn apply<C: Command + Debug>(&mut self, command: C) -> Option<C::Output> {
+    pub(super) fn apply<C: Command + Debug>(&mut self, command: C) -> Option<C::Output> {
         self.deed = format!("{command:?}");
         match self.lab.apply(command) {
             Ok(output) => Some(output),
@@ -54,7 +61,7 @@ impl Walk<'_> {
         *self.seen.keys().nth(index).expect("there are executions")
     }
 
-    fn any_in(&mut self, wanted: impl Fn(Status) -> bool) -> ExecutionId {
+    pub(super) fn any_in(&mut self, wanted: impl Fn(Status) -> bool) -> ExecutionId {
         let fit: Vec<_> =
             self.seen.values().filter(|view| wanted(view.status)).map(|view| view.id).collect();
         match fit.is_empty() {
@@ -159,6 +166,7 @@ impl Walk<'_> {
             assert!(kinds.is_empty() || kinds.contains(&lease.kind));
             let needed = &self.seen[&lease.id()].capabilities;
             assert!(needed.iter().all(|token| capabilities.contains(token)));
+            self.check_lease(lease);
         }
         self.leases.extend(claimed.leases);
         self.grants.extend(claimed.grants);
@@ -177,7 +185,10 @@ impl Walk<'_> {
             ..by_id(id, random.one_of(&WORKERS))
         };
         match self.apply(claim) {
-            Some(ClaimedExecution::Leased(lease)) => self.leases.push(*lease),
+            Some(ClaimedExecution::Leased(lease)) => {
+                self.check_lease(&lease);
+                self.leases.push(*lease);
+            }
             Some(ClaimedExecution::Granted(grant)) => self.grants.push(grant),
             Some(ClaimedExecution::Refused { .. }) | None => {}
         }
@@ -218,7 +229,10 @@ impl Walk<'_> {
             self.stale = Some(lease.id());
         }
         let time = secs(self.random.below(30));
-        match self.random.below(10) {
+        match self.random.below(15) {
+            10..=12 => self.suspend(&lease),
+            13 => self.create_waitpoint(&lease),
+            14 => self.record_step(&lease),
             0 => drop(self.apply(renew(&lease))),
             1 => drop(self.apply(progress(&lease))),
             2..=3 => drop(self.apply(complete(&lease))),
@@ -311,7 +325,7 @@ impl Walk<'_> {
                 // What can not be replayed any more makes room for something new.
                 match self.seen[&id].run > MAX_REPLAYS {
                     true => drop(self.apply(delete(id))),
-                    false => drop(self.apply(replay(id))),
+                    false => self.replay(id),
                 }
             }
             18 => {
@@ -323,6 +337,14 @@ impl Walk<'_> {
                 let id = self.any_in(Status::is_terminal);
                 self.apply(delete(id));
             }
+        }
+    }
+
+    fn replay(&mut self, id: ExecutionId) {
+        let forget = self.random.percent(30);
+        let steps = if forget { KeepSteps::None } else { KeepSteps::All };
+        if self.apply(Replay { steps, ..replay(id) }).is_some() && forget {
+            self.recorded.remove(&id);
         }
     }
 
@@ -359,8 +381,11 @@ impl Walk<'_> {
         }
         let open = self.random.one_of(&OPEN);
         let id = self.any_in(|status| status == open);
-        let deadline = self.seen[&id].deadline_at.filter(|at| *at > self.lab.now());
-        match deadline {
+        let view = &self.seen[&id];
+        let due_at = view.due_at.filter(|_| !view.status.is_terminal());
+        let moments = [view.deadline_at, due_at];
+        let moment = self.random.one_of(&moments).filter(|at| *at > self.lab.now());
+        match moment {
             Some(at) if self.random.percent(25) => self.lab.set_clock(at),
             _ => {
                 let longest = self.random.one_of(&[1000, 10_000, 60_000]);

@@ -23,6 +23,9 @@ impl Walk<'_> {
         for (id, before) in &earlier {
             let news = told.get(id).map_or(&[][..], Vec::as_slice);
             let removed = news.iter().any(|event| event.kind == EventKind::Deleted);
+            if removed {
+                self.forget_mail(*id);
+            }
             match now.get(id) {
                 Some(_) if removed => {}
                 Some(after) => self.check_change(before, after, news),
@@ -42,7 +45,12 @@ impl Walk<'_> {
             assert_eq!(ends, expected, "{id} has {ends} terminal events in run {}", view.run);
             if !news.is_empty() {
                 self.check_attempts(view);
+                self.check_mail(view);
             }
+        }
+        // The inbox looks at every open waitpoint: often enough is enough.
+        if self.steps.is_multiple_of(10) {
+            self.check_inbox();
         }
         self.check_flows();
         self.check_counts(&now);
@@ -87,7 +95,7 @@ impl Walk<'_> {
             [event] => self.note(Some(before.status), event, after.status),
             _ => {}
         }
-        assert!(self.stale != Some(id) || moves.is_empty(), "a stale lease moved {id}");
+        assert!(self.stale != Some(id) || news.is_empty(), "a stale lease did something to {id}");
         if !moves.is_empty() && [before, after].iter().any(|view| owned(view.status)) {
             assert!(after.epoch > before.epoch, "{id} changed its owner and not its epoch");
         }
@@ -115,7 +123,9 @@ impl Walk<'_> {
         for one in &attempts {
             let (number, epoch, run) =
                 last.map_or((0, Epoch(0), 1), |last| (last.attempt, last.epoch, last.run));
-            let slept = last.is_some_and(|last| matches!(last.end, Some(LeaseEnd::Delayed { .. })));
+            let slept = last.is_some_and(|last| {
+                matches!(last.end, Some(LeaseEnd::Delayed { .. } | LeaseEnd::Suspended { .. }))
+            });
             let expected = [number + u32::from(!slept), number + 1];
             assert!(expected.contains(&one.attempt), "attempt {} after {number}", one.attempt);
             assert!(one.epoch > epoch && one.run >= run);
@@ -193,7 +203,8 @@ fn check_shape(view: &ExecutionView) {
 
 /// Why the state changed, as the event tells it.
 fn cause(event: &Event, from: Status) -> Option<Cause> {
-    let reason = || event.data.as_ref().and_then(|data| data.get("reason")?.as_str());
+    let said = |field: &str| event.data.as_ref().and_then(|data| data.get(field));
+    let reason = || said("reason").and_then(|reason| reason.as_str());
     Some(match event.kind {
         EventKind::Submitted => Cause::Submit,
         EventKind::BecameReady if from == Status::WaitingChildren => Cause::Join,
@@ -202,6 +213,19 @@ fn cause(event: &Event, from: Status) -> Option<Cause> {
         EventKind::Delayed => Cause::Delay,
         EventKind::Retrying => Cause::Fail,
         EventKind::Completed => Cause::Complete,
+        EventKind::Failed | EventKind::Cancelled | EventKind::Expired
+            if reason() == Some("suspension_timeout") =>
+        {
+            Cause::SuspensionTimeout
+        }
+        EventKind::Suspended => Cause::Suspend,
+        EventKind::Resumed => {
+            match said("resumed").and_then(|resumed| resumed.get("ended_by")?.as_str()) {
+                Some("signal") => Cause::Signal,
+                Some("operator") => Cause::Resume,
+                _ => Cause::SuspensionTimeout,
+            }
+        }
         EventKind::Failed if reason() == Some("max_reclaims") => Cause::LeaseExpired,
         EventKind::Failed => Cause::Fail,
         EventKind::Cancelled => Cause::Cancel,

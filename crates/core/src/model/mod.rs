@@ -17,12 +17,13 @@ mod step;
 mod stream;
 mod suspension;
 mod tags;
+mod tally;
 mod time;
 mod transition;
 
 pub(crate) use check::Check;
 pub use check::Violation;
-pub use condition::{Condition, Distinct, Offer, Offered, Tally};
+pub use condition::{Condition, Distinct};
 pub use error::{Again, Class, Code, Error, LeaseLost, Result};
 pub use execution::{Beside, Execution, Progress};
 pub(crate) use flow::member_id;
@@ -60,5 +61,6 @@ pub use suspension::{
     TokenTrace, Waitpoint, WaitpointState,
 };
 pub use tags::{TagChanges, Tags};
+pub use tally::{Offer, Offered, Tally};
 pub use time::{Timestamp, duration_ms, option_duration_ms};
 pub use transition::{Cause, TRANSITIONS, Transition};

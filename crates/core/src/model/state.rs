@@ -385,6 +385,14 @@ impl State {
         }
     }
 
+    /// Which of its suspensions it is in.
+    pub fn suspension(&self) -> Option<u32> {
+        match self {
+            Self::Suspended(suspended) => Some(suspended.number),
+            _ => None,
+        }
+    }
+
     /// How it ended, if it did.
     pub fn end(&self) -> Option<&End> {
         match self {

@@ -74,13 +74,14 @@ pub enum OnTimeout {
 
 /// That an execution is suspended, and until when: what its own row keeps. The rest is in its
 /// [`Suspension`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Suspended {
     /// Which of its suspensions this is.
     pub number: u32,
     /// Why.
     pub reason: SuspendReason,
     /// When it times out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
     /// What happens then.
     pub on_timeout: OnTimeout,
@@ -113,6 +114,9 @@ pub struct SuspensionTerms {
     pub note: Option<String>,
     /// When it goes on.
     pub condition: Condition,
+    /// The waitpoints it waits at, in the order the condition names them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waitpoints: Vec<WaitpointId>,
     /// When it times out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_at: Option<Timestamp>,
@@ -223,6 +227,16 @@ pub enum WaitpointState {
         #[serde(flatten)]
         why: CloseReason,
     },
+}
+
+impl WaitpointState {
+    /// The suspension that waits for it.
+    pub fn suspension(&self) -> Option<u32> {
+        match self {
+            Self::Active { suspension, .. } => Some(*suspension),
+            Self::Pending | Self::Closed { .. } => None,
+        }
+    }
 }
 
 /// Why a waitpoint is closed.

@@ -7,19 +7,18 @@ use serde_json::json;
 
 use super::keys::signing_key;
 use super::read::{Resumption, received};
-use super::waitpoint::{
-    New, Ticket, add, check_room, close, has_expired, open_waitpoints, reissue,
-};
+use super::waitpoint::{New, Ticket, add, check_room, close, has_expired, reissue, reissued};
 use crate::cancel::{acknowledge, acknowledged};
 use crate::command::{Command, Context};
 use crate::event::EventKind;
 use crate::finish::requeue;
 use crate::lease::{Fenced, fence};
+use crate::misses::Misses;
 use crate::model::{
     Cause, Check, CloseReason, Code, Condition, EndedBy, Error, Execution, LeaseEnd, LeaseToken,
     Limits, OnTimeout, Result, Signal, SignalId, State, SuspendReason, Suspended, Suspension,
     SuspensionCourse, SuspensionEnd, SuspensionTerms, TakenSignal, Tally, Timestamp, Waitpoint,
-    WaitpointId, WaitpointState, default_name, option_duration_ms,
+    WaitpointState, default_name, option_duration_ms,
 };
 use crate::store::{Read, Tx};
 
@@ -51,8 +50,8 @@ pub struct Suspend {
     /// When it times out; instead of `timeout_ms`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
-    /// What happens then; by its policy when absent, else it fails. One that waits only for its
-    /// time is resumed.
+    /// What happens then if that does not meet the condition; by its policy when absent, else it
+    /// fails. One that its time alone lets go on is resumed when this is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_timeout: Option<OnTimeout>,
     /// Names this suspension within the run: when it is over, suspending again under the same key
@@ -131,7 +130,7 @@ impl Command for Suspend {
         if acknowledge(tx, cx, &mut execution)? {
             return Ok(SuspendOutcome::Cancelled);
         }
-        let suspension = self.suspension(&execution, &begun, timeout_at, cx.now);
+        let mut suspension = self.suspension(&execution, &begun, timeout_at, cx.now);
         begun.take_signals(tx)?;
         if suspension.course.end.is_some() {
             tx.add_suspension(&suspension)?;
@@ -141,7 +140,7 @@ impl Command for Suspend {
             let resumption = received(tx, cx, &execution, suspension)?;
             return Ok(SuspendOutcome::AlreadySatisfied { resumption });
         }
-        self.suspend(tx, cx, &mut execution, begun, &suspension)
+        self.suspend(tx, cx, &mut execution, begun, &mut suspension)
     }
 }
 
@@ -199,13 +198,12 @@ impl Suspend {
         let execution = crate::lease::load(tx, &self.namespace, self.lease.execution)?;
         let suspension = tx.suspension(execution.row, Some(number))?;
         let suspension = suspension.ok_or_else(|| Error::bug("a lease ended in no suspension"))?;
-        let mut waitpoints = Vec::new();
-        for mut waitpoint in open_waitpoints(tx, &execution)? {
-            if matches!(waitpoint.state, WaitpointState::Active { suspension, .. } if suspension == number)
-            {
-                waitpoints.push(reissue(tx, cx, &execution, &mut waitpoint)?);
-            }
+        let (mut waitpoints, mut misses) = (Vec::new(), Misses::default());
+        for id in &suspension.terms.waitpoints {
+            let ticket = reissued(tx, cx, &execution, *id);
+            waitpoints.extend(misses.pass(ticket)?.flatten());
         }
+        misses.finish()?;
         let until = suspension.terms.timeout_at;
         Ok(SuspendOutcome::Suspended { suspension: number, until, waitpoints })
     }
@@ -217,9 +215,9 @@ impl Suspend {
         timeout_at: Option<Timestamp>,
         now: Timestamp,
     ) -> Suspension {
-        let default = match self.condition {
-            Condition::Timeout => OnTimeout::Resume,
-            _ => execution.policy.suspension.on_timeout.unwrap_or_default(),
+        let default = match self.condition.is_met_by_time() {
+            true => OnTimeout::Resume,
+            false => execution.policy.suspension.on_timeout.unwrap_or_default(),
         };
         let end = begun.met_by.map(|signal| EndedBy::Signal { signal });
         Suspension {
@@ -231,6 +229,7 @@ impl Suspend {
                 reason: self.reason,
                 note: self.note.clone(),
                 condition: self.condition.clone(),
+                waitpoints: vec![],
                 timeout_at,
                 on_timeout: self.on_timeout.unwrap_or(default),
                 attempt: execution.attempt,
@@ -250,10 +249,11 @@ impl Suspend {
         cx: &Context,
         execution: &mut Execution,
         begun: Begun,
-        suspension: &Suspension,
+        suspension: &mut Suspension,
     ) -> Result<SuspendOutcome> {
         let number = suspension.number;
         let waitpoints = begun.open(tx, cx, execution, &self.condition)?;
+        suspension.terms.waitpoints = waitpoints.iter().map(|ticket| ticket.id).collect();
         execution.beside.mail = true;
         execution.reclaims = 0;
         tx.add_suspension(suspension)?;
@@ -277,6 +277,7 @@ impl Suspend {
 struct Begun {
     number: u32,
     adopted: Vec<Waitpoint>,
+    expired: Vec<Waitpoint>,
     taken: Vec<Signal>,
     tally: Tally,
     met_by: Option<SignalId>,
@@ -292,6 +293,7 @@ impl Begun {
         let mut begun = Self {
             number: 1,
             adopted: vec![],
+            expired: vec![],
             taken: vec![],
             tally: Tally::new(condition),
             met_by: None,
@@ -301,11 +303,10 @@ impl Begun {
         if execution.beside.mail {
             let last = tx.suspension(execution.row, None)?;
             begun.number += last.map_or(0, |last| last.number);
-            let all = tx.open_waitpoints(execution.row)?;
+            let mut all = tx.open_waitpoints(execution.row)?;
             open = all.len();
-            let wanted = |one: &Waitpoint| keys.contains(&one.key.as_str());
-            begun.adopted = all.into_iter().filter(|one| wanted(one)).collect();
-            begun.adopted.retain(|one| !has_expired(one, cx));
+            all.retain(|one| keys.contains(&one.key.as_str()));
+            (begun.expired, begun.adopted) = all.into_iter().partition(|one| has_expired(one, cx));
             let kept = tx.kept_signals(execution.row, execution.run)?;
             begun.offer(condition, kept);
         }
@@ -315,24 +316,28 @@ impl Begun {
                 format!("an execution is suspended at most {} times", Limits::SUSPENSIONS),
             ));
         }
-        check_room(tx, execution, open, keys.len() - begun.adopted.len())?;
+        let new = keys.len() - begun.adopted.len();
+        check_room(tx, execution, open - begun.expired.len(), new)?;
         Ok(begun)
     }
 
-    /// Lets the condition see what came early. A signal to the execution itself is only taken if
-    /// it counts, and kept for a later suspension otherwise.
+    /// Lets the condition see what came early, also to waitpoints that have closed since. A signal
+    /// to the execution itself is only taken if it counts, and kept for a later suspension
+    /// otherwise.
     fn offer(&mut self, condition: &Condition, kept: Vec<Signal>) {
+        let keys = condition.waitpoints();
         for mut signal in kept {
-            let at = signal.waitpoint;
-            if at.is_some_and(|id: WaitpointId| self.adopted.iter().all(|one| one.id != id)) {
+            let at = signal.facts.waitpoint.as_deref();
+            if at.is_some_and(|key| !keys.contains(&key)) {
                 continue;
             }
+            let to_waitpoint = at.is_some();
             let counted = self.met_by.is_none()
                 && self.tally.offer(condition, signal.facts.offer()).has_counted();
             if counted && self.tally.is_met(condition) {
                 self.met_by = Some(signal.id);
             }
-            if counted || at.is_some() {
+            if counted || to_waitpoint {
                 signal.taken = Some(TakenSignal { suspension: self.number, counted });
                 self.taken.push(signal);
             }
@@ -351,6 +356,9 @@ impl Begun {
         execution: &mut Execution,
         condition: &Condition,
     ) -> Result<Vec<Ticket>> {
+        for waitpoint in &mut self.expired {
+            close(tx, cx, execution, waitpoint, CloseReason::Expired)?;
+        }
         let state = WaitpointState::Active { suspension: self.number, since: cx.now };
         let mut tickets = Vec::new();
         for key in condition.waitpoints() {

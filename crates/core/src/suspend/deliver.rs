@@ -193,12 +193,21 @@ impl Delivery<'_> {
         }
         check.duration("resume_delay_ms", self.resume_delay, Duration::ZERO, Limits::DURATION_MAX);
         check.finish()?;
-        let arrival = self.arrive(tx, cx)?;
+        let mut arrival = self.arrive(tx, cx)?;
+        // Asked for together with the key, and looked at after it: a signal that has come is a
+        // duplicate also when its waitpoint is gone.
+        let named = match self.to {
+            SignalTo::Waitpoint(name) => Some(name.find(tx, &arrival.execution)),
+            SignalTo::Execution | SignalTo::Token(_) => None,
+        };
         let key = self.key.map(|key| scoped(key, &arrival));
         if let Some(key) = key.as_ref().filter(|_| arrival.execution.beside.mail)
             && let Some(first) = tx.signal_by_key(arrival.execution.row, key)?
         {
             return Ok(Delivered { signal: first.id, effect: Effect::Duplicate });
+        }
+        if let Some(named) = named {
+            arrival.waitpoint = Some(named?);
         }
         self.expect_open(cx, &arrival)?;
         let signal = self.signal(tx, cx, &arrival, key)?;
@@ -207,17 +216,16 @@ impl Delivery<'_> {
         self.take(tx, cx, arrival.execution, signal, suspension)
     }
 
-    /// Finds the place, after the token was found to be good.
+    /// Finds the execution, and the waitpoint of a token after that was found to be good.
     fn arrive(&self, tx: &mut dyn Tx, cx: &Context) -> Result<Arrival> {
         let (waitpoint, trace, execution) = match self.to {
-            SignalTo::Execution => (None, None, load(tx, self.namespace, self.execution)?),
-            SignalTo::Waitpoint(name) => {
-                let execution = load(tx, self.namespace, self.execution)?;
-                (Some(name.find(tx, &execution)?), None, execution)
+            SignalTo::Execution | SignalTo::Waitpoint(_) => {
+                (None, None, load(tx, self.namespace, self.execution)?)
             }
             SignalTo::Token(token) => {
                 let good = verify(tx, cx, self.namespace, self.execution, token)?;
                 let (execution, waitpoint) = self.bearer(tx, good.waitpoint)?;
+                good.expect_token_of(&waitpoint)?;
                 (Some(waitpoint), Some(good.trace), execution)
             }
         };

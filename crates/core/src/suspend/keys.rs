@@ -67,6 +67,7 @@ impl Command for SeedSigningKey {
                 format!("the key `{}` signs already; rotate to `{kid}` instead", active.kid),
             ));
         }
+        check_room(&keys)?;
         let namespace = namespace::used(tx, &self.namespace)?;
         add(tx, cx, namespace.id, kid.clone(), self.secret.clone())?;
         Ok(SeedOutcome::Seeded { kid })
@@ -110,7 +111,7 @@ pub enum RotateOutcome {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         previous: Option<String>,
     },
-    /// That key with that secret signs already.
+    /// That key signs already, with that secret if one was given.
     Noop {
         /// Its name.
         kid: String,
@@ -134,7 +135,7 @@ impl Command for RotateSigningKey {
         let keys = ring(tx, &self.namespace)?;
         let kid = self.kid.clone().unwrap_or_else(|| free_name(&keys));
         if let Some(known) = keys.iter().find(|key| key.kid == kid) {
-            let same = self.secret.is_some() && known.secret == self.secret;
+            let same = self.secret.is_none() || known.secret == self.secret;
             return match same && known.state == KeyState::Active {
                 true => Ok(RotateOutcome::Noop { kid }),
                 false => Err(Error::new(
@@ -144,12 +145,7 @@ impl Command for RotateSigningKey {
                 .with_field("kid")),
             };
         }
-        if keys.len() >= Limits::SIGNING_KEYS {
-            return Err(Error::new(
-                Code::TooLarge,
-                format!("a namespace has at most {} signing keys", Limits::SIGNING_KEYS),
-            ));
-        }
+        check_room(&keys)?;
         let previous = active(&keys).map(|key| key.kid.clone());
         for key in &keys {
             self.retire(tx, cx, key)?;
@@ -351,6 +347,17 @@ fn free_name(keys: &[SigningKey]) -> String {
     let mut names = (keys.len() + 1..).map(|number| format!("k{number}"));
     let free = names.find(|name| keys.iter().all(|key| key.kid != *name));
     free.unwrap_or_default()
+}
+
+/// Refuses more keys than a namespace may have.
+fn check_room(keys: &[SigningKey]) -> Result<()> {
+    match keys.len() < Limits::SIGNING_KEYS {
+        true => Ok(()),
+        false => Err(Error::new(
+            Code::TooLarge,
+            format!("a namespace has at most {} signing keys", Limits::SIGNING_KEYS),
+        )),
+    }
 }
 
 fn check_kid(check: &mut Check, kid: &str) {

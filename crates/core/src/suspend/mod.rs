@@ -44,7 +44,11 @@ fn current(
     execution: &Execution,
     suspended: &Suspended,
 ) -> Result<Suspension> {
-    let found = read.suspension(execution.row, Some(suspended.number))?;
+    numbered(read, execution, suspended.number)
+}
+
+fn numbered(read: &mut dyn Read, execution: &Execution, number: u32) -> Result<Suspension> {
+    let found = read.suspension(execution.row, Some(number))?;
     found.ok_or_else(|| Error::bug("a suspended execution has no suspension"))
 }
 

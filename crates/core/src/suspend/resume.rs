@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::current;
 use super::waitpoint::{close, open_waitpoints};
+use super::{current, numbered};
 use crate::cancel::{already_terminal, operator};
 use crate::command::{Command, Context};
 use crate::event::{EventKind, log};
@@ -18,7 +18,7 @@ use crate::model::{
     Cause, Check, CloseReason, Code, DelayCause, End, EndReason, EndedBy, Error, Execution,
     ExecutionId, LeaseEnd, Limits, OnTimeout, Outcome, Payload, Ready, Result, Signal, SignalFacts,
     State, Status, SuspendReason, Suspended, Suspension, SuspensionEnd, TakenSignal, Timer,
-    WaitpointState, default_name, duration_ms,
+    default_name, duration_ms,
 };
 use crate::store::Tx;
 
@@ -106,14 +106,15 @@ pub(super) fn resume(
     tx: &mut dyn Tx,
     cx: &Context,
     execution: &mut Execution,
-    mut suspension: Suspension,
+    suspension: Suspension,
     why: Why,
 ) -> Result<()> {
     if gate::stops(tx, cx, execution)? {
         return Ok(());
     }
-    let data = json!({ "suspension": suspension.number, "resumed": why.by });
-    settle(tx, cx, execution, &mut suspension, why.by, &why.close)?;
+    let number = suspension.number;
+    let data = json!({ "suspension": number, "resumed": why.by });
+    end_suspension(tx, cx, suspension, why.by)?;
     let state = match why.delay.is_zero() {
         true => State::Resumable,
         false => State::Delayed(Timer {
@@ -124,46 +125,50 @@ pub(super) fn resume(
     };
     execution.enter(state, why.cause, cx.now);
     tx.save(execution)?;
-    log(tx, cx, execution, EventKind::Resumed, None, Some(data))
-}
-
-/// Ends a suspension and closes the waitpoints that belonged to it.
-fn settle(
-    tx: &mut dyn Tx,
-    cx: &Context,
-    execution: &Execution,
-    suspension: &mut Suspension,
-    by: EndedBy,
-    why: &CloseReason,
-) -> Result<()> {
-    suspension.course.end = Some(SuspensionEnd { at: cx.now, by });
-    tx.save_suspension(suspension)?;
+    log(tx, cx, execution, EventKind::Resumed, None, Some(data))?;
     for mut waitpoint in open_waitpoints(tx, execution)? {
-        let number = match waitpoint.state {
-            WaitpointState::Active { suspension, .. } => suspension,
-            WaitpointState::Pending | WaitpointState::Closed { .. } => continue,
-        };
-        if number == suspension.number {
-            close(tx, cx, execution, &mut waitpoint, why.clone())?;
+        if waitpoint.state.suspension() == Some(number) {
+            close(tx, cx, execution, &mut waitpoint, why.close.clone())?;
         }
     }
     Ok(())
 }
 
-/// Closes everything that waits beside an execution that is about to end.
-pub(crate) fn ended(tx: &mut dyn Tx, cx: &Context, execution: &Execution) -> Result<()> {
+fn end_suspension(
+    tx: &mut dyn Tx,
+    cx: &Context,
+    mut suspension: Suspension,
+    by: EndedBy,
+) -> Result<()> {
+    suspension.course.end = Some(SuspensionEnd { at: cx.now, by });
+    tx.save_suspension(&suspension)
+}
+
+/// Closes everything that waited beside an execution that has ended, in a suspension if it was in
+/// one.
+pub(crate) fn ended(
+    tx: &mut dyn Tx,
+    cx: &Context,
+    execution: &Execution,
+    number: Option<u32>,
+) -> Result<()> {
     if !execution.beside.mail {
         return Ok(());
     }
-    if let State::Suspended(suspended) = &execution.state {
-        let mut suspension = current(tx, execution, suspended)?;
-        if suspension.course.end.is_none() {
-            suspension.course.end = Some(SuspensionEnd { at: cx.now, by: EndedBy::Execution });
-            tx.save_suspension(&suspension)?;
+    let mut in_vain = CloseReason::Ended;
+    if let Some(number) = number {
+        let suspension = numbered(tx, execution, number)?;
+        match &suspension.course.end {
+            Some(_) => in_vain = CloseReason::TimedOut,
+            None => end_suspension(tx, cx, suspension, EndedBy::Execution)?,
         }
     }
     for mut waitpoint in tx.open_waitpoints(execution.row)? {
-        close(tx, cx, execution, &mut waitpoint, CloseReason::Ended)?;
+        let why = match waitpoint.state.suspension() {
+            of if of == number => in_vain.clone(),
+            _ => CloseReason::Ended,
+        };
+        close(tx, cx, execution, &mut waitpoint, why)?;
     }
     Ok(())
 }
@@ -171,8 +176,13 @@ pub(crate) fn ended(tx: &mut dyn Tx, cx: &Context, execution: &Execution) -> Res
 /// Does what was to happen when a suspension's time is over.
 pub(crate) fn time_out(tx: &mut dyn Tx, cx: &Context, execution: &mut Execution) -> Result<()> {
     let State::Suspended(suspended) = execution.state.clone() else { return Ok(()) };
-    let mut suspension = current(tx, execution, &suspended)?;
-    let outcome = match suspended.on_timeout {
+    let suspension = current(tx, execution, &suspended)?;
+    let (condition, tally) = (&suspension.terms.condition, &suspension.course.tally);
+    let on_timeout = match tally.is_met_in_time(condition) && !condition.is_met_by_time() {
+        true => OnTimeout::Resume,
+        false => suspended.on_timeout,
+    };
+    let outcome = match on_timeout {
         OnTimeout::Fail => Outcome::Failed,
         OnTimeout::Cancel => Outcome::Cancelled,
         OnTimeout::Expire => Outcome::Expired,
@@ -188,8 +198,8 @@ pub(crate) fn time_out(tx: &mut dyn Tx, cx: &Context, execution: &mut Execution)
         }
         OnTimeout::Escalate => return escalate(tx, cx, execution, &suspended, suspension),
     };
-    let waited_for = suspension.course.tally.tell(&suspension.terms.condition);
-    settle(tx, cx, execution, &mut suspension, EndedBy::Timeout, &CloseReason::TimedOut)?;
+    let waited_for = tally.tell(condition);
+    end_suspension(tx, cx, suspension, EndedBy::Timeout)?;
     let end = End {
         outcome,
         reason: EndReason::SuspensionTimeout,
@@ -272,7 +282,7 @@ pub(super) fn time_out_if_hopeless(
     let Suspension { terms, course, number, .. } = current(tx, execution, suspended)?;
     let open: Vec<_> = open_waitpoints(tx, execution)?
         .into_iter()
-        .filter(|one| matches!(one.state, WaitpointState::Active { suspension, .. } if suspension == number))
+        .filter(|one| one.state.suspension() == Some(number))
         .map(|one| one.key)
         .collect();
     let is_open = |key: &str| open.iter().any(|one| one == key);

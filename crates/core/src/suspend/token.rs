@@ -1,7 +1,8 @@
 //! Tokens: who bears one may deliver signals to one waitpoint, until that closes.
 //!
-//! A token reads `kid.waitpoint.expiry.mac`. The MAC covers the rest of it and the execution, so a
-//! token is worth nothing beside another execution, and is checked before anything is looked up.
+//! A token reads `kid.waitpoint.expiry.mac`. The MAC covers the rest of it, the namespace and the
+//! execution, so a token is worth nothing beside another execution, and is checked before anything
+//! is looked up.
 
 use std::fmt;
 
@@ -48,22 +49,30 @@ impl fmt::Debug for Token {
 /// Signs the token of a waitpoint.
 pub(super) fn sign(
     secret: &SigningSecret,
+    namespace: &str,
     execution: ExecutionId,
     waitpoint: &Waitpoint,
 ) -> (Token, Fingerprint) {
     let expiry = waitpoint.expires_at.map_or(0, Timestamp::as_millis);
     let id = URL_SAFE_NO_PAD.encode(waitpoint.id.0);
     let head = format!("{}.{id}.{expiry}", waitpoint.kid);
-    let mac = mac(secret, execution, &head).finalize().into_bytes();
+    let mac = mac(secret, namespace, execution, &head).finalize().into_bytes();
     let mut fingerprint = [0; 8];
     fingerprint.copy_from_slice(&mac[..8]);
     (Token(format!("{head}.{}", URL_SAFE_NO_PAD.encode(mac))), Fingerprint(fingerprint))
 }
 
-fn mac(secret: &SigningSecret, execution: ExecutionId, head: &str) -> Hmac<Sha256> {
+fn mac(
+    secret: &SigningSecret,
+    namespace: &str,
+    execution: ExecutionId,
+    head: &str,
+) -> Hmac<Sha256> {
     let mut mac =
         Hmac::<Sha256>::new_from_slice(secret.as_bytes()).expect("HMAC takes keys of any length");
     mac.update(b"everloom waitpoint token\0");
+    mac.update(namespace.as_bytes());
+    mac.update(b"\0");
     mac.update(execution.0.as_bytes());
     mac.update(head.as_bytes());
     mac
@@ -73,6 +82,18 @@ fn mac(secret: &SigningSecret, execution: ExecutionId, head: &str) -> Hmac<Sha25
 pub(super) struct Verified {
     pub(super) waitpoint: WaitpointId,
     pub(super) trace: TokenTrace,
+}
+
+impl Verified {
+    /// Checks that it is the token the waitpoint was given: a key that no longer signs verifies
+    /// what it has signed, and whoever has got hold of its secret can make no more of it.
+    pub(super) fn expect_token_of(&self, waitpoint: &Waitpoint) -> Result<()> {
+        let TokenTrace { kid, fingerprint } = &self.trace;
+        match (kid, fingerprint) == (&waitpoint.kid, &waitpoint.fingerprint) {
+            true => Ok(()),
+            false => Err(invalid()),
+        }
+    }
 }
 
 /// Checks a token. A bad one learns nothing but that.
@@ -89,7 +110,7 @@ pub(super) fn verify(
     // A key that does not exist takes as long as one that does.
     let nobody = SigningSecret::new([0; 32]);
     let secret = key.and_then(|key| key.verifies(cx.now));
-    let expected = mac(secret.unwrap_or(&nobody), execution, parts.head);
+    let expected = mac(secret.unwrap_or(&nobody), namespace, execution, parts.head);
     match expected.verify_slice(&parts.mac).is_ok() && secret.is_some() {
         true => {
             let mut fingerprint = [0; 8];
@@ -157,7 +178,8 @@ mod tests {
     #[test]
     fn a_token_reads_as_documented_and_is_safe_in_a_url() {
         let secret = SigningSecret::new([9; 32]);
-        let (token, fingerprint) = sign(&secret, ExecutionId(Uuid::from_u128(1)), &waitpoint());
+        let (token, fingerprint) =
+            sign(&secret, "ns", ExecutionId(Uuid::from_u128(1)), &waitpoint());
         let parts: Vec<_> = token.as_str().split('.').collect();
         assert_eq!(parts[..3], ["k1", "AAAAAAAAAAAAAAAAAAAABw", "1900000000000"]);
         assert_eq!(parts.len(), 4);
@@ -168,17 +190,19 @@ mod tests {
     }
 
     #[test]
-    fn the_mac_depends_on_every_part_and_on_the_execution() {
-        let sign_with = |secret: u8, execution: u128, change: fn(&mut Waitpoint)| {
+    fn the_mac_depends_on_every_part_and_on_whose_it_is() {
+        let sign_for = |secret: u8, namespace: &str, execution, change: fn(&mut Waitpoint)| {
             let mut waitpoint = waitpoint();
             change(&mut waitpoint);
             let execution = ExecutionId(Uuid::from_u128(execution));
-            sign(&SigningSecret::new([secret; 32]), execution, &waitpoint).1
+            sign(&SigningSecret::new([secret; 32]), namespace, execution, &waitpoint).1
         };
+        let sign_with = |secret, execution, change| sign_for(secret, "ns", execution, change);
         let base = sign_with(9, 1, |_| {});
         for other in [
             sign_with(8, 1, |_| {}),
             sign_with(9, 2, |_| {}),
+            sign_for(9, "n", 1, |_| {}),
             sign_with(9, 1, |waitpoint| waitpoint.kid = "k2".into()),
             sign_with(9, 1, |waitpoint| waitpoint.id = WaitpointId(Uuid::from_u128(8))),
             sign_with(9, 1, |waitpoint| waitpoint.expires_at = None),

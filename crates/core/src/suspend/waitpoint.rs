@@ -183,7 +183,8 @@ pub(super) fn add(
         state,
     };
     let secret = signer.secret.as_ref().ok_or_else(|| Error::bug("a key signs without secret"))?;
-    let (token, fingerprint) = sign(secret, execution.id, &waitpoint);
+    let namespace = tx.namespace_by_id(execution.namespace)?;
+    let (token, fingerprint) = sign(secret, &namespace.name, execution.id, &waitpoint);
     waitpoint.fingerprint = fingerprint;
     execution.beside.mail = true;
     tx.add_waitpoint(&waitpoint)?;
@@ -198,8 +199,40 @@ pub(super) fn add(
         "expires_at": expires_at,
     });
     log(tx, cx, execution, EventKind::WaitpointCreated, None, Some(data))?;
-    let ticket = Ticket { id, key: waitpoint.key.clone(), token, expires_at };
+    let ticket = ticket(&waitpoint, token);
     Ok((waitpoint, ticket))
+}
+
+/// The token of a waitpoint once more, if its signing key is still good.
+fn same_ticket(
+    read: &mut dyn Read,
+    cx: &Context,
+    execution: &Execution,
+    waitpoint: &Waitpoint,
+) -> Result<Option<Ticket>> {
+    let secret = secret_of(read, cx, waitpoint.namespace, &waitpoint.kid)?;
+    let namespace = read.namespace_by_id(execution.namespace)?;
+    let token = |secret| sign(&secret, &namespace.name, execution.id, waitpoint).0;
+    Ok(secret.map(|secret| ticket(waitpoint, token(secret))))
+}
+
+fn ticket(waitpoint: &Waitpoint, token: Token) -> Ticket {
+    let Waitpoint { id, key, expires_at, .. } = waitpoint;
+    Ticket { id: *id, key: key.clone(), token, expires_at: *expires_at }
+}
+
+/// The token of a waitpoint that may have closed once more.
+pub(super) fn reissued(
+    tx: &mut dyn Tx,
+    cx: &Context,
+    execution: &Execution,
+    id: WaitpointId,
+) -> Result<Option<Ticket>> {
+    match tx.waitpoint(execution.row, id)? {
+        Some(mut open) if open.is_open() => reissue(tx, cx, execution, &mut open).map(Some),
+        Some(closed) => same_ticket(tx, cx, execution, &closed),
+        None => Ok(None),
+    }
 }
 
 /// The token of an open waitpoint once more. One whose signing key is no longer good gets a new
@@ -210,20 +243,14 @@ pub(super) fn reissue(
     execution: &Execution,
     waitpoint: &mut Waitpoint,
 ) -> Result<Ticket> {
-    let ticket = |waitpoint: &Waitpoint, token| Ticket {
-        id: waitpoint.id,
-        key: waitpoint.key.clone(),
-        token,
-        expires_at: waitpoint.expires_at,
-    };
-    if let Some(secret) = secret_of(tx, cx, waitpoint.namespace, &waitpoint.kid)? {
-        let (token, _) = sign(&secret, execution.id, waitpoint);
-        return Ok(ticket(waitpoint, token));
+    if let Some(same) = same_ticket(tx, cx, execution, waitpoint)? {
+        return Ok(same);
     }
     let signer = signing_key(tx, cx, waitpoint.namespace)?;
     let secret = signer.secret.as_ref().ok_or_else(|| Error::bug("a key signs without secret"))?;
     waitpoint.kid = signer.kid.clone();
-    let (token, fingerprint) = sign(secret, execution.id, waitpoint);
+    let namespace = tx.namespace_by_id(execution.namespace)?;
+    let (token, fingerprint) = sign(secret, &namespace.name, execution.id, waitpoint);
     waitpoint.fingerprint = fingerprint;
     tx.save_waitpoint(waitpoint)?;
     Ok(ticket(waitpoint, token))

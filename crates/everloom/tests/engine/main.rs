@@ -6,6 +6,7 @@ mod flows;
 mod outages;
 mod postgres;
 mod processes;
+mod signing;
 mod storage;
 mod suspension;
 mod transactions;

@@ -167,6 +167,9 @@ impl Caches {
         for lane in &changes.lanes {
             self.keep_lane(&Arc::new(lane.clone()));
         }
+        if !(changes.mail.new_waitpoints.is_empty() && changes.mail.new_signals.is_empty()) {
+            self.mail = EXPECTED;
+        }
         for key in &changes.mail.signing_keys {
             let keys = self.signing_keys.entry(key.namespace).or_default();
             keys.retain(|known| known.kid != key.kid);

@@ -80,6 +80,15 @@ pub(super) struct DueMoments {
     pub(super) chores: Vec<(Timestamp, ChoreId)>,
 }
 
+impl DueMoments {
+    pub(super) fn first(&self) -> Option<Timestamp> {
+        let executions = self.executions.first().map(|(at, _)| *at);
+        let workers = self.workers.first().map(|(at, _)| *at);
+        let chores = self.chores.first().map(|(at, _)| *at);
+        executions.into_iter().chain(workers).chain(chores).min()
+    }
+}
+
 impl Known {
     /// The claimable executions that were found in a lane on these routes, and their place here.
     pub(super) fn pool(&self, lane: LaneId, routes: &[RouteId]) -> Option<(usize, &Found)> {

@@ -10,7 +10,7 @@ use everloom_core::{
 use super::{Batch, is_placeholder};
 use crate::exchange::WantedClaim;
 
-/// Due moments that are asked for beyond what a tick may settle.
+/// Due moments that are asked for beyond what a tick may settle, if there is anything to settle.
 const SPARE_DUE_MOMENTS: usize = 100;
 
 impl Batch<'_> {
@@ -146,12 +146,21 @@ impl Batch<'_> {
     }
 
     pub(super) fn earliest_due(&mut self) -> Option<Timestamp> {
-        let Some(known) = &self.known.due_moments else {
-            let settled = self.wants.due.map_or(0, |(_, limit)| limit);
-            let wants = self.ask();
-            wants.next_due = wants.next_due.max(settled + SPARE_DUE_MOMENTS);
-            return None;
+        let settled = self.wants.due.map(|(_, limit)| limit);
+        let settled = settled.or(self.known.due.as_ref().map(Vec::len)).unwrap_or(0);
+        let needed = match &self.known.due_moments {
+            Some(known) if known.first().is_some_and(|first| first <= self.now) => {
+                settled + SPARE_DUE_MOMENTS
+            }
+            // Nothing is due, most likely, and so the first one is all there is to tell.
+            Some(_) | None => 1,
         };
+        let known = self.known.due_moments.as_ref();
+        if known.is_none_or(|known| known.limit < needed) {
+            let wants = self.ask();
+            wants.next_due = wants.next_due.max(needed);
+        }
+        let known = self.known.due_moments.as_ref()?;
         let round = &self.round;
         let kept = [
             first_kept(&known.executions, known.limit, &round.executions),

@@ -59,6 +59,8 @@ pub(crate) struct Batch<'a> {
     rows: Box<dyn Rows + 'a>,
     caches: &'a mut Caches,
     time: TimeSource,
+    /// The time of this round.
+    now: Timestamp,
     known: Known,
     round: Round,
     wants: Wants,
@@ -78,6 +80,7 @@ impl<'a> Batch<'a> {
             rows,
             caches,
             time,
+            now: Timestamp::default(),
             known: Known::default(),
             round: Round::default(),
             wants: Wants::default(),

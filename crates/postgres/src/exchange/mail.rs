@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use everloom_core::{
-    NamespaceId, Payload, RowId, Signal, SigningKey, Step, Suspension, Waitpoint, WaitpointId,
+    Limits, NamespaceId, Payload, RowId, Signal, SigningKey, Step, Suspension, Waitpoint,
+    WaitpointId,
 };
 
 /// An execution, and a number within it.
@@ -20,6 +21,9 @@ pub(crate) type StepName = (RowId, String, u32);
 
 /// A name within a namespace.
 pub(crate) type Named = (NamespaceId, String);
+
+/// How many signals and steps a claim asks for at first.
+pub(crate) const HANDED_OVER: usize = Limits::PAGE + 1;
 
 /// What is wanted. None of it is locked but the signing keys: the execution is, always before.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -46,6 +50,8 @@ pub(crate) struct MailWants {
     pub(crate) step_pages: BTreeMap<Place, usize>,
     /// What a suspension has taken, after a number, and how many.
     pub(crate) taken_pages: BTreeMap<(Place, u32), usize>,
+    /// The same of the last suspension of executions whose mailboxes are wanted, from the first on.
+    pub(crate) resumptions: BTreeSet<RowId>,
     /// All keys of these namespaces, which nobody changes meanwhile.
     pub(crate) signing_keys: BTreeSet<NamespaceId>,
     /// The same, and nobody else reads them meanwhile.

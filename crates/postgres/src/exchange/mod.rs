@@ -13,7 +13,8 @@ use everloom_core::{
 };
 
 pub(crate) use mail::{
-    Lasts, LoadedMail, MailChanges, MailWants, Named, Place, SignalName, StepName, SuspensionName,
+    HANDED_OVER, Lasts, LoadedMail, MailChanges, MailWants, Named, Place, SignalName, StepName,
+    SuspensionName,
 };
 
 /// Source, target and ordinal.

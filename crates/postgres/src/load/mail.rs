@@ -9,13 +9,16 @@ use uuid::Uuid;
 
 use super::Locks;
 use crate::error::Result;
-use crate::exchange::{Loaded, MailWants, Place, Wants};
+use crate::exchange::{HANDED_OVER, Loaded, MailWants, Place, Wants};
 use crate::link::{Param, params};
 use crate::round::Round;
 use crate::rows::{
     all, limit, mailboxes, payloads, signals, signing_keys, steps, suspensions, waitpoints,
 };
 use crate::sql;
+
+/// How many bytes of payloads come along with signals and with steps that are handed over.
+const BYTES_ALONG: usize = 4 << 20;
 
 /// Adds all questions.
 pub(super) fn ask(round: &mut Round<'_, Loaded>, wants: &Wants, locks: Locks) {
@@ -147,25 +150,50 @@ fn ask_points(round: &mut Round<'_, Loaded>, wants: &MailWants) {
 
 fn ask_pages(round: &mut Round<'_, Loaded>, wants: &MailWants) {
     type Keep = fn(&[Row], &mut Loaded) -> Result<()>;
-    let pages: [(_, _, Keep); 4] = [
+    let pages: [(_, _, Keep); 3] = [
         (sql::suspensions::PAGES, &wants.suspension_pages, keep_suspensions),
         (sql::waitpoints::PAGES, &wants.waitpoint_pages, keep_waitpoints),
         (sql::signals::PAGES, &wants.signal_pages, keep_signals),
-        (sql::steps::PAGES, &wants.step_pages, keep_steps),
     ];
     for (sql, pages, keep) in pages {
         if !pages.is_empty() {
             round.ask(sql, page_params(pages), keep);
         }
     }
-    if !wants.taken_pages.is_empty() {
-        let (rows, suspensions) = places(wants.taken_pages.keys().map(|(place, _)| place));
-        let afters: Vec<i64> =
-            wants.taken_pages.keys().map(|(_, after)| i64::from(*after)).collect();
-        let limits: Vec<i64> = wants.taken_pages.values().map(|most| limit(*most)).collect();
-        let params = params![rows, suspensions, afters, limits];
-        round.ask(sql::signals::TAKEN, params, keep_signals);
+    if !wants.step_pages.is_empty() {
+        let mut params = page_params(&wants.step_pages);
+        params.extend(params![limit(BYTES_ALONG)]);
+        round.ask(sql::steps::PAGES_WITH_RESULTS, params, |rows, loaded| {
+            for (step, result) in all(rows, steps::whole_from_row)? {
+                let place = (step.execution, step.seq);
+                loaded.mail.step_results.extend(result.map(|result| (place, result)));
+                loaded.mail.steps.push(step);
+            }
+            Ok(())
+        });
     }
+    ask_taken(round, wants);
+}
+
+/// Whoever asks what a suspension has taken hands it over, with the payloads.
+fn ask_taken(round: &mut Round<'_, Loaded>, wants: &MailWants) {
+    if wants.taken_pages.is_empty() && wants.resumptions.is_empty() {
+        return;
+    }
+    let (rows, suspensions) = places(wants.taken_pages.keys().map(|(place, _)| place));
+    let afters: Vec<i64> = wants.taken_pages.keys().map(|(_, after)| i64::from(*after)).collect();
+    let limits: Vec<i64> = wants.taken_pages.values().map(|most| limit(*most)).collect();
+    let resumed: Vec<i64> = wants.resumptions.iter().map(|row| row.0).collect();
+    let mut params = params![rows, suspensions, afters, limits];
+    params.extend(params![resumed, limit(HANDED_OVER), limit(BYTES_ALONG)]);
+    round.ask(sql::signals::TAKEN_WITH_PAYLOADS, params, |rows, loaded| {
+        for (signal, payload) in all(rows, signals::whole_from_row)? {
+            let place = (signal.execution, signal.seq);
+            loaded.mail.signal_payloads.extend(payload.map(|payload| (place, payload)));
+            loaded.mail.signals.push(signal);
+        }
+        Ok(())
+    });
 }
 
 fn page_params(pages: &BTreeMap<Place, usize>) -> Vec<Param> {

@@ -18,15 +18,20 @@ pub(super) fn stored(content_type: &str) -> Option<&str> {
     }
 }
 
-fn payload(columns: &mut Columns<'_>) -> Result<Payload> {
+/// A payload, if there are bytes.
+pub(super) fn optional(columns: &mut Columns<'_>) -> Result<Option<Payload>> {
     let content_type = match columns.take::<Option<&str>>()? {
         None => Cow::Borrowed(Payload::BYTES),
         Some("") => Cow::Borrowed(Payload::JSON),
         Some(other) => Cow::Owned(other.to_owned()),
     };
-    // An empty input has no row, and no bytes when it is joined.
-    let bytes = columns.take::<Option<&[u8]>>()?.unwrap_or_default().to_vec();
-    Ok(Payload { content_type, bytes })
+    let bytes = columns.take::<Option<&[u8]>>()?;
+    Ok(bytes.map(|bytes| Payload { content_type, bytes: bytes.to_vec() }))
+}
+
+/// An empty input has no row, and no bytes when it is joined.
+fn payload(columns: &mut Columns<'_>) -> Result<Payload> {
+    Ok(optional(columns)?.unwrap_or_default())
 }
 
 /// An input with the fingerprint its execution was inserted with.

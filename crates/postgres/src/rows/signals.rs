@@ -2,7 +2,7 @@ use everloom_core::{Payload, RowId, Signal, SignalId, TakenSignal, WaitpointId};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use super::payloads::stored;
+use super::payloads::{self, stored};
 use super::records::Records;
 use super::{Columns, from_json, json};
 use crate::error::Result;
@@ -10,7 +10,16 @@ use crate::link::{Step, params};
 use crate::sql::signals as sql;
 
 pub(crate) fn from_row(row: &Row) -> Result<Signal> {
+    take(&mut Columns::of(row))
+}
+
+/// A signal, and its payload if that came along.
+pub(crate) fn whole_from_row(row: &Row) -> Result<(Signal, Option<Payload>)> {
     let mut columns = Columns::of(row);
+    Ok((take(&mut columns)?, payloads::optional(&mut columns)?))
+}
+
+fn take(columns: &mut Columns<'_>) -> Result<Signal> {
     Ok(Signal {
         execution: RowId(columns.take()?),
         seq: columns.count()?,
@@ -18,7 +27,7 @@ pub(crate) fn from_row(row: &Row) -> Result<Signal> {
         waitpoint: columns.take::<Option<Uuid>>()?.map(WaitpointId),
         key: columns.take()?,
         run: columns.count()?,
-        taken: taken(&mut columns)?,
+        taken: taken(columns)?,
         facts: from_json(columns.take()?)?,
     })
 }

@@ -1,7 +1,7 @@
 use everloom_core::{Payload, RowId, Step};
 use tokio_postgres::Row;
 
-use super::payloads::stored;
+use super::payloads::{self, stored};
 use super::records::Records;
 use super::{Columns, from_json, json};
 use crate::error::Result;
@@ -10,7 +10,16 @@ use crate::link::{self, params};
 use crate::sql::steps as sql;
 
 pub(crate) fn from_row(row: &Row) -> Result<Step> {
+    take(&mut Columns::of(row))
+}
+
+/// A step, and its result if that came along.
+pub(crate) fn whole_from_row(row: &Row) -> Result<(Step, Option<Payload>)> {
     let mut columns = Columns::of(row);
+    Ok((take(&mut columns)?, payloads::optional(&mut columns)?))
+}
+
+fn take(columns: &mut Columns<'_>) -> Result<Step> {
     Ok(Step {
         execution: RowId(columns.take()?),
         seq: columns.count()?,

@@ -4,13 +4,29 @@
 use std::sync::Arc;
 
 use super::{
-    batches, chores, edges, events, executions, flows, inbox, joins, keys, lanes, members, meta,
-    past_leases, payloads, workers,
+    batches, chores, edges, events, executions, flows, inbox, joins, keys, lanes, mailboxes,
+    members, meta, past_leases, payloads, signals, signing_keys, steps, suspensions, waitpoints,
+    workers,
 };
 use crate::link::Link;
 use crate::migrate;
 use crate::options::Options;
 use crate::target::Target;
+
+/// A connection to a schema of its own.
+fn link(name: &str) -> Link {
+    let url = std::env::var("EVERLOOM_TEST_POSTGRES").expect("EVERLOOM_TEST_POSTGRES is set");
+    let url = format!("{url}?schema={name}_{}", std::process::id());
+    let target = Arc::new(Target::parse(&url, &Options::default()).unwrap());
+    let mut link = Link::open(&target).unwrap();
+    migrate::migrate(&mut link).unwrap();
+    link
+}
+
+fn drop_schema(mut link: Link) {
+    let schema = link.target().schema.clone();
+    link.script(&format!("DROP SCHEMA \"{schema}\" CASCADE")).unwrap();
+}
 
 fn explain(link: &mut Link, sql: &str) -> String {
     let params = (1..).take_while(|number| sql.contains(&format!("${number}"))).count();
@@ -26,11 +42,7 @@ fn explain(link: &mut Link, sql: &str) -> String {
 
 #[test]
 fn hot_statements_use_their_indexes() {
-    let url = std::env::var("EVERLOOM_TEST_POSTGRES").expect("EVERLOOM_TEST_POSTGRES is set");
-    let url = format!("{url}?schema=plans_{}", std::process::id());
-    let target = Arc::new(Target::parse(&url, &Options::default()).unwrap());
-    let mut link = Link::open(&target).unwrap();
-    migrate::migrate(&mut link).unwrap();
+    let mut link = link("plans");
     let expected = [
         (executions::LOCK, "executions_by_uuid"),
         (executions::FIND, "executions_by_uuid"),
@@ -103,6 +115,39 @@ fn hot_statements_use_their_indexes() {
         (events::FIRST, "batches_by_base"),
         (batches::NUMBER, "batches_to_number"),
         (meta::NEXT_DUE, "\"due\""),
+        (mailboxes::LASTS, "executions_by_uuid"),
+        (mailboxes::LASTS, "executions_pkey"),
+        (mailboxes::LASTS, "suspensions_pkey"),
+        (mailboxes::LASTS, "waitpoints_pkey"),
+        (mailboxes::LASTS, "signals_pkey"),
+        (mailboxes::OPEN_WAITPOINTS, "waitpoints_open"),
+        (mailboxes::KEPT_SIGNALS, "signals_kept"),
+        (suspensions::FIND, "suspensions_pkey"),
+        (suspensions::BY_KEY, "suspensions_by_key"),
+        (suspensions::SAVE, "suspensions_pkey"),
+        (suspensions::DROP_ALL, "suspensions_pkey"),
+        (waitpoints::BY_UUID, "waitpoints_by_uuid"),
+        (waitpoints::OPEN, "waitpoints_open"),
+        (waitpoints::INBOX, "waitpoints_inbox"),
+        (waitpoints::SIGNED, "waitpoints_inbox"),
+        (waitpoints::SAVE, "waitpoints_pkey"),
+        (waitpoints::DROP_ALL, "\"waitpoints_"),
+        (signals::BY_KEY, "signals_by_key"),
+        (signals::KEPT, "signals_kept"),
+        (signals::TAKEN, "signals_taken"),
+        (signals::TAKEN_WITH_PAYLOADS, "signals_taken"),
+        (signals::TAKEN_WITH_PAYLOADS, "suspensions_pkey"),
+        (signals::PAYLOADS, "signals_pkey"),
+        (signals::SAVE, "signals_pkey"),
+        (signals::DROP_ALL, "\"signals_"),
+        (steps::BY_NAME, "steps_by_name"),
+        (steps::LAST, "steps_pkey"),
+        (steps::PAGES, "steps_pkey"),
+        (steps::PAGES_WITH_RESULTS, "steps_pkey"),
+        (steps::RESULTS, "steps_pkey"),
+        (steps::DROP, "steps_pkey"),
+        (steps::DROP_ALL, "\"steps_"),
+        (signing_keys::OF, "signing_keys_pkey"),
     ];
     for (sql, index) in expected {
         let plan = explain(&mut link, sql);
@@ -110,10 +155,120 @@ fn hot_statements_use_their_indexes() {
         assert!(!plan.contains("Seq Scan"), "{sql}\n{plan}");
     }
     // Pages are read from their indexes, in their order, and no further.
-    for sql in [members::MEMBERS, members::CHILDREN, edges::AFTER, flows::LIST] {
+    for sql in [
+        members::MEMBERS,
+        members::CHILDREN,
+        edges::AFTER,
+        flows::LIST,
+        suspensions::LAST,
+        waitpoints::LAST,
+        waitpoints::OPEN,
+        waitpoints::INBOX,
+        signals::LAST,
+        steps::LAST,
+    ] {
         assert!(!explain(&mut link, sql).contains("Sort"), "{sql}");
+    }
+    // The outer one puts pages side by side.
+    for sql in [
+        suspensions::PAGES,
+        waitpoints::PAGES,
+        signals::PAGES,
+        signals::TAKEN,
+        signals::TAKEN_WITH_PAYLOADS,
+        steps::PAGES,
+        steps::PAGES_WITH_RESULTS,
+    ] {
+        let plan = explain(&mut link, sql);
+        let sorts = plan.matches("\"Node Type\": \"Sort\"").count();
+        assert_eq!(sorts, 1, "{sql}\n{plan}");
     }
     // A claim reads no more of its route than it takes.
     assert!(!explain(&mut link, executions::CLAIM_ROUTE).contains("Sort"));
-    link.script(&format!("DROP SCHEMA \"{}\" CASCADE", target.schema)).unwrap();
+    drop_schema(link);
+}
+
+/// Some executions that wait and one that is delayed, so that there is something in any case.
+const CROWD_BEFORE: &str = "
+    INSERT INTO executions (
+        id, uuid, namespace, lane, route, priority, rank, state, held, gated, since, until, due_at,
+        created_at, epoch, attempt, retries, reclaims, run, beside
+    )
+    SELECT n, gen_random_uuid(), 1, 1, 1, 1000, n, CASE n WHEN 1 THEN 2 ELSE 0 END, false, false,
+        0, CASE n WHEN 1 THEN 2000 END, CASE n WHEN 1 THEN 2000 END, 0, 0, 0, 0, 0, 1, 0
+    FROM generate_series(1, 20) AS n;
+    INSERT INTO chores (kind, due_at) VALUES ('{}', 2000);";
+
+/// Suspended ones, of which every second times out later, with what lies beside them.
+const CROWD: &str = "
+    INSERT INTO executions (
+        id, uuid, namespace, lane, route, priority, rank, state, held, gated, since, until, due_at,
+        created_at, epoch, attempt, retries, reclaims, run, beside
+    )
+    SELECT n, gen_random_uuid(), 1, 1, 1, 1000, n, 6, false, false,
+        0, CASE n % 2 WHEN 1 THEN 3000 + n END, CASE n % 2 WHEN 1 THEN 3000 + n END, 0, 0, 0, 0, 0,
+        1, 2
+    FROM generate_series(1001, 11000) AS n;
+    INSERT INTO suspensions
+    SELECT n, 1, 1, NULL, '{}', '{}'
+    FROM generate_series(1001, 11000) AS n;
+    INSERT INTO waitpoints
+    SELECT n, 1, gen_random_uuid(), 1, 'go', 'k1', '\\x0102030405060708', 0, 5000, true, '{}'
+    FROM generate_series(1001, 11000) AS n;
+    INSERT INTO chores (kind, due_at)
+    SELECT '{\"n\":' || n || '}', 5000
+    FROM generate_series(1001, 11000) AS n;";
+
+/// How many blocks and rows a statement looks at.
+fn looked_at(link: &mut Link, sql: &str, values: &str) -> (u64, u64) {
+    link.script(&format!("PREPARE asked AS {sql}")).unwrap();
+    let explain = format!("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE asked{values}");
+    let mut seen = (0, 0);
+    // The first time some of it is made ready.
+    for _ in 0..2 {
+        link.script("BEGIN").unwrap();
+        let plan = link.script(&explain).unwrap().unwrap();
+        link.script("ROLLBACK").unwrap();
+        let plan: serde_json::Value = serde_json::from_str(&plan).unwrap();
+        let node = &plan[0]["Plan"];
+        let number = |name: &str| node[name].as_u64().unwrap();
+        seen = (number("Shared Hit Blocks") + number("Shared Read Blocks"), rows(node));
+    }
+    link.script("DEALLOCATE asked").unwrap();
+    seen
+}
+
+/// The rows that a node and those below it have produced or passed over.
+fn rows(node: &serde_json::Value) -> u64 {
+    let number = |name: &str| node[name].as_f64().unwrap_or(0.0);
+    let own = (number("Actual Rows") + number("Rows Removed by Filter")) * number("Actual Loops");
+    let below = node["Plans"].as_array().into_iter().flatten().map(rows);
+    own as u64 + below.sum::<u64>()
+}
+
+#[test]
+fn ten_thousand_suspended_executions_cost_a_claim_and_a_tick_nothing() {
+    let mut link = link("crowd");
+    link.script(CROWD_BEFORE).unwrap();
+    let asked = [
+        (executions::CLAIM_ROUTE, "(1, 1, 10)"),
+        (executions::CLAIM_ROUTES, "(1, '{1,2}', 10, 266)"),
+        (executions::COUNT_READY, "(1, '{1}', 2)"),
+        (executions::COUNT_OWNED, "('{1}')"),
+        (executions::LOCK_DUE, "(1000, 100)"),
+        (executions::LOCK_RETIRED, "(1000, 100)"),
+        (executions::NEXT_DUE, "(1)"),
+        (chores::LOCK_DUE, "(1000, 100)"),
+        (chores::NEXT_DUE, "(1)"),
+        (meta::NEXT_DUE, ""),
+    ];
+    let look = |link: &mut Link| asked.map(|(sql, values)| looked_at(link, sql, values));
+    let before = look(&mut link);
+    link.script(CROWD).unwrap();
+    for (((sql, _), (blocks, rows)), before) in asked.iter().zip(look(&mut link)).zip(before) {
+        assert_eq!(rows, before.1, "{sql}");
+        // An index with thousands of entries is a block or two deeper than one with none.
+        assert!(blocks <= before.0 + 2, "{blocks} blocks instead of {}: {sql}", before.0);
+    }
+    drop_schema(link);
 }

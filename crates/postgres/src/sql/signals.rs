@@ -57,6 +57,45 @@ pub(crate) const TAKEN: &str = select!(
     ORDER BY signals.execution, signals.seq"
 );
 
+/// As [`TAKEN`], and what the last suspensions of some executions ($5) have taken, as many of each
+/// ($6); with the payloads, as long as all of them together are not too large ($7).
+pub(crate) const TAKEN_WITH_PAYLOADS: &str = concat!(
+    "
+    WITH pages AS (
+        SELECT *
+        FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[])
+            AS pages (execution, suspension, after, most)
+        UNION ALL
+        SELECT last.execution, last.number, 0, $6::bigint
+        FROM unnest($5::bigint[]) AS wanted (execution)
+        CROSS JOIN LATERAL (
+            SELECT suspensions.execution, suspensions.number
+            FROM suspensions
+            WHERE suspensions.execution = wanted.execution
+            ORDER BY suspensions.number DESC
+            LIMIT 1
+        ) AS last
+    )",
+    select!(
+        ",
+        signals.content_type,
+        CASE
+            WHEN sum(octet_length(signals.bytes)) OVER (ORDER BY signals.execution, signals.seq)
+                <= $7::bigint
+            THEN signals.bytes
+        END
+    FROM pages
+    CROSS JOIN LATERAL (
+        SELECT *
+        FROM signals
+        WHERE signals.execution = pages.execution AND signals.suspension = pages.suspension
+            AND signals.seq > pages.after
+        ORDER BY signals.seq
+        LIMIT pages.most
+    ) AS signals"
+    )
+);
+
 pub(crate) const LAST: &str = "
     SELECT seq
     FROM signals

@@ -39,6 +39,25 @@ pub(crate) const PAGES: &str = select!(
     ORDER BY steps.execution, steps.seq"
 );
 
+/// As [`PAGES`], with the results, as long as all of them together are not too large ($4).
+pub(crate) const PAGES_WITH_RESULTS: &str = select!(
+    ",
+        steps.content_type,
+        CASE
+            WHEN sum(octet_length(steps.bytes)) OVER (ORDER BY steps.execution, steps.seq)
+                <= $4::bigint
+            THEN steps.bytes
+        END
+    FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS pages (execution, after, most)
+    CROSS JOIN LATERAL (
+        SELECT *
+        FROM steps
+        WHERE steps.execution = pages.execution AND steps.seq > pages.after
+        ORDER BY steps.seq
+        LIMIT pages.most
+    ) AS steps"
+);
+
 pub(crate) const RESULTS: &str = "
     SELECT steps.execution, steps.seq, steps.content_type, steps.bytes
     FROM unnest($1::bigint[], $2::bigint[]) AS wanted (execution, seq)

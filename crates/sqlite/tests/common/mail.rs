@@ -30,6 +30,7 @@ pub(crate) fn suspension(execution: RowId, number: u32) -> Suspension {
         reason: SuspendReason::WaitingForApproval,
         note: Some("please look".into()),
         condition,
+        waitpoints: vec![waitpoint_id(execution, 1), waitpoint_id(execution, 2)],
         timeout_at: Some(at(70)),
         on_timeout: OnTimeout::Resume,
         attempt: 2,

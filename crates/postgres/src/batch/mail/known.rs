@@ -9,9 +9,9 @@ use everloom_core::{
 };
 
 use super::super::caches::Caches;
-use super::super::known::absent;
+use super::super::known::{absent, merge};
 use crate::exchange::{
-    Lasts, Loaded, MailWants, Named, Place, SignalName, StepName, SuspensionName,
+    HANDED_OVER, Lasts, Loaded, MailWants, Named, Place, SignalName, StepName, SuspensionName,
 };
 
 /// Rows of one sort that are numbered within executions, as they were loaded. A place without a row
@@ -75,11 +75,11 @@ pub(in crate::batch) struct Mail {
     pub(super) kept: BTreeSet<(RowId, u32)>,
     /// Up to which number all are known that a suspension has taken, after one.
     taken: BTreeMap<(Place, u32), u32>,
-    pub(super) signal_payloads: BTreeMap<Place, Payload>,
+    pub(super) signal_payloads: BTreeMap<Place, Option<Payload>>,
     pub(super) steps: Numbered<Step>,
     pub(super) step_names: BTreeMap<StepName, Option<u32>>,
     pub(super) last_steps: BTreeMap<RowId, u32>,
-    pub(super) step_results: BTreeMap<Place, Payload>,
+    pub(super) step_results: BTreeMap<Place, Option<Payload>>,
     pub(super) signing_keys: BTreeMap<NamespaceId, Vec<SigningKey>>,
     /// Namespaces whose signing keys nobody else reads.
     pub(super) own_signing_keys: BTreeSet<NamespaceId>,
@@ -108,6 +108,10 @@ impl Mail {
         mail.suspensions.retain(|one| is_locked(&one.execution));
         mail.waitpoints.retain(|one| is_locked(&one.execution));
         mail.signals.retain(|one| is_locked(&one.execution));
+        for row in take(&mut wants.resumptions) {
+            let last = mail.boxes.get(&row).map(|lasts| (row, lasts.suspension));
+            wants.taken_pages.extend(last.map(|last| ((last, 0), HANDED_OVER)));
+        }
         self.merge_suspensions(wants, take(&mut mail.suspensions));
         self.merge_waitpoints(wants, take(&mut mail.waitpoints));
         self.merge_signals(wants, take(&mut mail.signals));
@@ -115,7 +119,8 @@ impl Mail {
             self.kept.extend(executions.get(row).map(|execution| (*row, execution.run)));
         }
         self.boxes.append(&mut mail.boxes);
-        self.signal_payloads.append(&mut mail.signal_payloads);
+        let payloads = take(&mut mail.signal_payloads);
+        merge(&mut self.signal_payloads, take(&mut wants.signal_payloads), payloads);
         self.merge_steps(wants, loaded);
         self.merge_keys(wants, loaded, caches);
     }
@@ -171,7 +176,8 @@ impl Mail {
         }
         let rows = loaded_steps.into_iter().map(|one| ((one.execution, one.seq), one));
         self.steps.merge(rows.collect(), take(&mut wants.step_pages));
-        self.step_results.append(&mut loaded.mail.step_results);
+        let results = take(&mut loaded.mail.step_results);
+        merge(&mut self.step_results, take(&mut wants.step_results), results);
     }
 
     fn merge_keys(&mut self, wants: &mut MailWants, loaded: &mut Loaded, caches: &mut Caches) {

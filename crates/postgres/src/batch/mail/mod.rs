@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use everloom_core::{Execution, NamespaceId, Result, RowId, Signal, Suspension, Waitpoint};
 
 use super::{Batch, is_placeholder};
-use crate::exchange::{Lasts, Place};
+use crate::exchange::{HANDED_OVER, Lasts, Place};
 pub(super) use known::Mail;
 use known::Numbered;
 pub(super) use round::NewMail;
@@ -55,6 +55,17 @@ impl Batch<'_> {
         }
         self.ask().mail.boxes.insert(row);
         Ok(None)
+    }
+
+    /// Asks for what is handed over to whoever claims an execution, if it can be claimed.
+    fn ask_resumption(&mut self, row: RowId) {
+        let known = self.known.executions.get(&row).filter(|known| known.claimable());
+        let Some(has_steps) = known.map(|known| known.beside.steps) else { return };
+        let wants = &mut self.ask().mail;
+        wants.resumptions.insert(row);
+        if has_steps {
+            wants.step_pages.insert((row, 0), HANDED_OVER);
+        }
     }
 
     fn current_suspension(&self, place: Place, stored: bool) -> Option<&Suspension> {

@@ -7,8 +7,10 @@ use everloom_core::{
     Waitpoint, WaitpointId,
 };
 
+use super::super::read::missing;
 use super::super::{Batch, is_placeholder};
 use super::{Sight, last, of};
+use crate::exchange::Place;
 use crate::text;
 
 impl ReadMail for Batch<'_> {
@@ -17,7 +19,10 @@ impl ReadMail for Batch<'_> {
         let number = match number {
             Some(number) => number,
             None => {
-                let lasts = self.mailbox(execution)?.ok_or_else(Error::miss)?;
+                let Some(lasts) = self.mailbox(execution)? else {
+                    self.ask_resumption(execution);
+                    return Err(Error::miss());
+                };
                 last(&self.round.mail.suspensions, execution).max(lasts.suspension)
             }
         };
@@ -32,6 +37,7 @@ impl ReadMail for Batch<'_> {
             return Ok(None);
         }
         self.ask().mail.suspensions.insert(place);
+        self.mailbox(execution)?;
         Err(Error::miss())
     }
 
@@ -249,17 +255,17 @@ impl ReadMail for Batch<'_> {
     }
 
     fn signal_payloads(&mut self, execution: RowId, seqs: &[u32]) -> Result<Vec<Payload>> {
-        let payload = |seq: &u32| {
-            let place = (execution, *seq);
-            let written = self.round.mail.signal_payloads.get(&place);
-            let seen = written.or_else(|| self.known.mail.signal_payloads.get(&place));
-            if seen.is_none() {
-                self.round.guessed = true;
-                self.wants.mail.signal_payloads.insert(place);
-            }
-            seen.cloned().unwrap_or_default()
-        };
-        Ok(seqs.iter().map(payload).collect())
+        let stored = self.has_mail(execution)?;
+        let (known, written) = (&self.known.mail.signal_payloads, &self.round.mail.signal_payloads);
+        let payloads = Payloads::look(known, written, execution, seqs, stored);
+        if !payloads.unknown.is_empty() {
+            self.ask().mail.signal_payloads.extend(payloads.unknown);
+        }
+        payloads
+            .found
+            .into_iter()
+            .collect::<Option<_>>()
+            .ok_or_else(|| missing("signal", execution.0))
     }
 
     fn step(&mut self, execution: RowId, name: &str, occurrence: u32) -> Result<Option<Step>> {
@@ -312,17 +318,13 @@ impl ReadMail for Batch<'_> {
     }
 
     fn step_results(&mut self, execution: RowId, seqs: &[u32]) -> Result<Vec<Payload>> {
-        let result = |seq: &u32| {
-            let place = (execution, *seq);
-            let written = self.round.mail.step_results.get(&place);
-            let seen = written.or_else(|| self.known.mail.step_results.get(&place));
-            if seen.is_none() {
-                self.round.guessed = true;
-                self.wants.mail.step_results.insert(place);
-            }
-            seen.cloned().unwrap_or_default()
-        };
-        Ok(seqs.iter().map(result).collect())
+        let stored = self.has_steps(execution)?;
+        let (known, written) = (&self.known.mail.step_results, &self.round.mail.step_results);
+        let results = Payloads::look(known, written, execution, seqs, stored);
+        if !results.unknown.is_empty() {
+            self.ask().mail.step_results.extend(results.unknown);
+        }
+        results.found.into_iter().collect::<Option<_>>().ok_or_else(|| missing("step", execution.0))
     }
 
     fn signing_keys(&mut self, namespace: NamespaceId) -> Result<Vec<SigningKey>> {
@@ -341,6 +343,39 @@ impl ReadMail for Batch<'_> {
         let written = written.filter(|key| key.namespace == namespace);
         keys.extend(written.map(|key| (key.kid.clone(), key.clone())));
         Ok(keys.into_values().collect())
+    }
+}
+
+/// Payloads of what is numbered within an execution.
+struct Payloads {
+    /// In the order asked; nothing for what does not exist, and a guess for what is unknown.
+    found: Vec<Option<Payload>>,
+    unknown: Vec<Place>,
+}
+
+impl Payloads {
+    fn look(
+        known: &BTreeMap<Place, Option<Payload>>,
+        written: &BTreeMap<Place, Payload>,
+        row: RowId,
+        seqs: &[u32],
+        stored: bool,
+    ) -> Self {
+        let mut unknown = Vec::new();
+        let look = |seq: &u32| {
+            let place = (row, *seq);
+            match (written.get(&place), known.get(&place)) {
+                (Some(written), _) => Some(written.clone()),
+                (None, _) if !stored => None,
+                (None, Some(known)) => known.clone(),
+                (None, None) => {
+                    unknown.push(place);
+                    Some(Payload::default())
+                }
+            }
+        };
+        let found = seqs.iter().map(look).collect();
+        Self { found, unknown }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use everloom_core::{Result, RowId, Transaction, Tx};
 
-use crate::exchange::{Lasts, Loaded, MailChanges, MailWants, Wants};
+use crate::exchange::{HANDED_OVER, Lasts, Loaded, MailChanges, MailWants, Wants};
 
 pub(super) fn load(tx: &mut dyn Transaction, wants: &Wants, loaded: &mut Loaded) -> Result<()> {
     let mut boxes = wants.mail.boxes.clone();
@@ -76,8 +76,18 @@ fn load_pages(tx: &mut dyn Transaction, wants: &MailWants, loaded: &mut Loaded) 
     for ((row, after), limit) in &wants.signal_pages {
         mail.signals.extend(tx.signals(*row, *after, *limit)?);
     }
-    for (((row, suspension), after), limit) in &wants.taken_pages {
-        mail.signals.extend(tx.taken_signals(*row, *suspension, *after, *limit)?);
+    let mut taken_pages = wants.taken_pages.clone();
+    for row in &wants.resumptions {
+        let last = tx.suspension(*row, None)?.map(|last| (*row, last.number));
+        taken_pages.extend(last.map(|last| ((last, 0), HANDED_OVER)));
+    }
+    for (((row, suspension), after), limit) in taken_pages {
+        let taken = tx.taken_signals(row, suspension, after, limit)?;
+        for signal in &taken {
+            let payload = tx.signal_payloads(row, &[signal.seq])?.remove(0);
+            mail.signal_payloads.insert((row, signal.seq), payload);
+        }
+        mail.signals.extend(taken);
     }
     Ok(())
 }
@@ -88,7 +98,12 @@ fn load_steps(tx: &mut dyn Transaction, wants: &MailWants, loaded: &mut Loaded) 
         mail.steps.extend(tx.step(*row, name, *occurrence)?);
     }
     for ((row, after), limit) in &wants.step_pages {
-        mail.steps.extend(tx.steps(*row, *after, *limit)?);
+        let steps = tx.steps(*row, *after, *limit)?;
+        for step in &steps {
+            let result = tx.step_results(*row, &[step.seq])?.remove(0);
+            mail.step_results.insert((*row, step.seq), result);
+        }
+        mail.steps.extend(steps);
     }
     for row in &wants.last_steps {
         mail.last_steps.insert(*row, tx.last_step(*row)?);
