@@ -3,14 +3,11 @@
 
 mod common;
 
-use std::collections::BTreeMap;
-use std::path::Path;
-
 use common::mail::{
     add_suspended, over, payload, signal, signing_key, step, suspended, suspension, taken,
     waitpoint, waitpoint_id,
 };
-use common::{Queue, at, both, commit, in_file, in_memory, same};
+use common::{Queue, at, both, commit, in_file, in_memory, row_counts, same};
 use everloom_core::{
     Approval, Beside, CloseReason, EndedBy, Fingerprint, KeyState, LaneId, ListScan, NamespaceId,
     Payload, RouteId, RowId, Signal, SignalFacts, SigningKey, SigningSecret, Source, Status, Store,
@@ -319,20 +316,6 @@ fn nothing_is_saved_that_was_never_added_and_nothing_is_added_twice() {
     assert!(tx.add_suspension(&suspension(row, 1)).is_err());
     assert!(tx.add_waitpoint(&waitpoint(queue.namespace, row, 1)).is_err());
     assert!(tx.add_signal(&signal(row, 1), &payload(0)).is_err());
-}
-
-/// How many rows each table has.
-fn row_counts(path: &Path) -> BTreeMap<String, i64> {
-    let conn = Connection::open(path).unwrap();
-    let mut tables =
-        conn.prepare("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name").unwrap();
-    let tables = tables.query_map([], |row| row.get::<_, String>(0)).unwrap();
-    let count = |table: String| {
-        let sql = format!("SELECT count(*) FROM {table}");
-        let count = conn.query_row(&sql, [], |row| row.get(0)).unwrap();
-        (table, count)
-    };
-    tables.map(|table| count(table.unwrap())).collect()
 }
 
 #[test]
