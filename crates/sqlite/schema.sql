@@ -4,6 +4,17 @@ CREATE TABLE chores (
     due_at INTEGER NOT NULL
 ) STRICT;
 
+CREATE TABLE chunks (
+    id        INTEGER PRIMARY KEY,
+    execution INTEGER NOT NULL,
+    live      INTEGER NOT NULL CHECK (live BETWEEN 0 AND 1),
+    first     INTEGER NOT NULL,
+    last      INTEGER NOT NULL,
+    facts     TEXT    NOT NULL,
+    bytes     BLOB    NOT NULL,
+    CHECK (first BETWEEN 1 AND last)
+) STRICT;
+
 CREATE TABLE edges (
     source    INTEGER NOT NULL,
     target    INTEGER NOT NULL,
@@ -259,6 +270,18 @@ CREATE TABLE steps (
     PRIMARY KEY (execution, seq)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE streams (
+    execution INTEGER PRIMARY KEY,
+    state     TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE summaries (
+    execution  INTEGER PRIMARY KEY,
+    first_at   INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    document   BLOB    NOT NULL
+) STRICT;
+
 CREATE TABLE suspensions (
     execution INTEGER NOT NULL,
     number    INTEGER NOT NULL,
@@ -311,6 +334,8 @@ CREATE INDEX children ON executions (parent) WHERE parent IS NOT NULL AND state 
 CREATE INDEX chores_by_due ON chores (due_at);
 
 CREATE INDEX chores_by_kind ON chores (kind);
+
+CREATE UNIQUE INDEX chunks_in_order ON chunks (execution, live, first, last);
 
 CREATE INDEX due ON executions (due_at) WHERE due_at IS NOT NULL AND state < 10;
 

@@ -1,17 +1,19 @@
-//! What the prepared statements of a connection have cost so far.
+//! What the work of a connection has cost so far.
 
 use rusqlite::{Connection, ffi};
 
-/// Work done by the statements of a connection since each was prepared.
+/// Work done by a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Steps of SQLite's virtual machine.
     pub vm_steps: u64,
     /// How often a statement had to be prepared anew.
     pub reprepares: u64,
+    /// Pages looked at, whether they were in memory or not.
+    pub pages: u64,
 }
 
-/// Sums over all statements the connection holds.
+/// Sums over all statements the connection holds, each since it was prepared.
 #[allow(unsafe_code, reason = "rusqlite has no way to walk the statements it keeps")]
 pub(crate) fn of(conn: &Connection) -> Counters {
     let status = |statement, counter| {
@@ -20,7 +22,9 @@ pub(crate) fn of(conn: &Connection) -> Counters {
         let count = unsafe { ffi::sqlite3_stmt_status(statement, counter, 0) };
         u64::from(count.cast_unsigned())
     };
-    let mut counters = Counters::default();
+    let pages = [ffi::SQLITE_DBSTATUS_CACHE_HIT, ffi::SQLITE_DBSTATUS_CACHE_MISS];
+    let pages = pages.into_iter().map(|counter| connection_status(conn, counter)).sum();
+    let mut counters = Counters { pages, ..Counters::default() };
     // SAFETY: the handle is that of an open connection, which this thread alone uses.
     let mut statement = unsafe { ffi::sqlite3_next_stmt(conn.handle(), std::ptr::null_mut()) };
     while !statement.is_null() {
@@ -30,4 +34,13 @@ pub(crate) fn of(conn: &Connection) -> Counters {
         statement = unsafe { ffi::sqlite3_next_stmt(conn.handle(), statement) };
     }
     counters
+}
+
+#[allow(unsafe_code, reason = "rusqlite does not ask for it")]
+fn connection_status(conn: &Connection, counter: i32) -> u64 {
+    let (mut count, mut most) = (0, 0);
+    // SAFETY: the handle is that of an open connection, which this thread alone uses; both places
+    // outlive the call.
+    unsafe { ffi::sqlite3_db_status(conn.handle(), counter, &mut count, &mut most, 0) };
+    u64::from(count.cast_unsigned())
 }

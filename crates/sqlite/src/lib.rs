@@ -23,6 +23,7 @@ mod ready;
 mod rows;
 mod sql;
 mod store;
+mod streams;
 mod submit;
 mod view;
 mod write;

@@ -17,6 +17,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("inbox", include_str!("../migrations/0002_inbox.sql")),
     ("flows", include_str!("../migrations/0003_flows.sql")),
     ("suspension", include_str!("../migrations/0004_suspension.sql")),
+    ("streams", include_str!("../migrations/0005_streams.sql")),
 ];
 
 /// The migrations that a schema of this version lacks.

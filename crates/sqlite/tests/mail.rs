@@ -3,14 +3,11 @@
 
 mod common;
 
-use std::collections::BTreeMap;
-use std::path::Path;
-
 use common::mail::{
     add_suspended, over, payload, signal, signing_key, step, suspended, suspension, taken,
     waitpoint, waitpoint_id,
 };
-use common::{Queue, at, both, commit, in_file, in_memory, same};
+use common::{Queue, at, both, commit, in_file, in_memory, row_counts, same};
 use everloom_core::{
     Approval, Beside, CloseReason, EndedBy, Fingerprint, KeyState, LaneId, ListScan, NamespaceId,
     Payload, RouteId, RowId, Signal, SignalFacts, SigningKey, SigningSecret, Source, Status, Store,
@@ -321,20 +318,6 @@ fn nothing_is_saved_that_was_never_added_and_nothing_is_added_twice() {
     assert!(tx.add_signal(&signal(row, 1), &payload(0)).is_err());
 }
 
-/// How many rows each table has.
-fn row_counts(path: &Path) -> BTreeMap<String, i64> {
-    let conn = Connection::open(path).unwrap();
-    let mut tables =
-        conn.prepare("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name").unwrap();
-    let tables = tables.query_map([], |row| row.get::<_, String>(0)).unwrap();
-    let count = |table: String| {
-        let sql = format!("SELECT count(*) FROM {table}");
-        let count = conn.query_row(&sql, [], |row| row.get(0)).unwrap();
-        (table, count)
-    };
-    tables.map(|table| count(table.unwrap())).collect()
-}
-
 #[test]
 fn an_execution_that_is_removed_leaves_nothing_behind_and_others_keep_theirs() {
     let dir = tempfile::tempdir().unwrap();
@@ -345,7 +328,7 @@ fn an_execution_that_is_removed_leaves_nothing_behind_and_others_keep_theirs() {
     let execution = commit(&mut store, |tx| {
         let queue = Queue { namespace: FIRST, lane: LaneId(1), route: RouteId(1) };
         let mut execution = suspended(queue, tx.new_row().unwrap(), None);
-        execution.beside = Beside { children: true, mail: true, steps: true };
+        execution.beside = Beside { children: true, mail: true, steps: true, stream: false };
         let row = execution.row;
         tx.insert(&execution, &Payload::bytes(*b"input"), None).unwrap();
         fill_suspensions(tx, row);

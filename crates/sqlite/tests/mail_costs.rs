@@ -107,7 +107,7 @@ fn with_mail(count: u32) -> (SqliteStore, Queue, RowId) {
         add_suspended(tx, queue, None);
         let row = tx.new_row().unwrap();
         let mut execution = queue.waiting(row);
-        execution.beside = Beside { children: false, mail: true, steps: true };
+        execution.beside = Beside { mail: true, steps: true, ..Default::default() };
         tx.insert(&execution, &Payload::default(), None).unwrap();
         for number in 1..=count {
             let last = number + 10 > count;

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use common::mail::{suspended, suspension};
+use common::streams::{chunk, stream, summary};
 use common::{Queue, at, commit, in_file};
 use everloom_core::{
     Beside, Blocked, ChoreKind, Epoch, Execution, ExecutionId, FlowId, FlowRow, KeyOf, LaneId,
@@ -96,6 +97,42 @@ fn third_schema(path: &Path) {
                 NULL, NULL, NULL, NULL, 0, NULL, 1, x'00000000000000000000000000000009', 'third');
         INSERT INTO edges (source, target, ordinal, flow, condition, applied)
         VALUES (2, 1, 0, 1, 0, 1);
+        "#,
+    )
+    .unwrap();
+}
+
+/// A file as the first release with suspensions left it: an execution that has waited and recorded a
+/// step, and is active.
+fn fourth_schema(path: &Path) {
+    let conn = Connection::open(path).unwrap();
+    for migration in [
+        include_str!("../migrations/0001_executions.sql"),
+        include_str!("../migrations/0002_inbox.sql"),
+        include_str!("../migrations/0003_flows.sql"),
+        include_str!("../migrations/0004_suspension.sql"),
+    ] {
+        conn.execute_batch(migration).unwrap();
+    }
+    conn.execute_batch(
+        r#"
+        PRAGMA application_id = 1163283533;
+        PRAGMA user_version = 4;
+        UPDATE meta SET last_now = 500, last_row = 1, commits = 7;
+        INSERT INTO namespaces (id, name) VALUES (1, 'default');
+        INSERT INTO lanes (id, namespace, name, mode, active) VALUES (1, 1, 'default', 0, 1);
+        INSERT INTO routes (id, namespace, kind, capabilities) VALUES (1, 1, 'mail', '[]');
+        INSERT INTO executions (
+            id, uuid, namespace, lane, route, priority, rank, state, held, due_at, since, until,
+            created_at, started_at, epoch, attempt, retries, reclaims, run, worker, secret, ttl_ms,
+            beside
+        )
+        VALUES
+            (1, x'00000000000000000000000000000001', 1, 1, 1, 1000, 1, 4, 0, 900, 12, 900, 12, 12,
+                1, 1, 0, 0, 1, 'w', zeroblob(16), 30000, 6);
+        INSERT INTO payloads (id, content_type, bytes) VALUES (1, 1, x'31');
+        INSERT INTO steps (execution, seq, name, occurrence, result, facts)
+        VALUES (1, 1, 's', 0, 1, '{"kind":"run","at":"1970-01-01T00:00:00.007Z","attempt":1,"run":1,"size":1}');
         "#,
     )
     .unwrap();
@@ -204,6 +241,31 @@ fn members_keep_all_that_is_known_of_them_and_can_be_suspended() {
     });
 }
 
+#[test]
+fn what_lies_beside_an_execution_stays_there_and_a_stream_comes_to_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.db");
+    fourth_schema(&path);
+    let mut store = in_file(&path);
+    let mut execution = store.read().unwrap().execution(RowId(1)).unwrap().unwrap();
+    let before = Beside { mail: true, steps: true, ..Default::default() };
+    assert_eq!((execution.status(), execution.beside), (Status::Active, before));
+    execution.beside.stream = true;
+    commit(&mut store, |tx| {
+        assert_eq!(tx.stream(RowId(1)).unwrap(), None);
+        tx.save(&execution).unwrap();
+        tx.add_chunk(&chunk(RowId(1), 1, false, 2)).unwrap();
+        tx.put_stream(&execution, &stream(RowId(1), 2)).unwrap();
+        tx.put_summary(&summary(RowId(1), b"{}")).unwrap();
+    });
+    let mut read = store.read().unwrap();
+    assert_eq!(read.execution(RowId(1)).unwrap(), Some(execution));
+    assert_eq!(read.step_results(RowId(1), &[1]).unwrap(), [Payload::json(&1).unwrap()]);
+    assert_eq!(read.chunks(RowId(1), 0, 2, true, 9, 99).unwrap(), [chunk(RowId(1), 1, false, 2)]);
+    assert_eq!(read.stream(RowId(1)).unwrap(), Some(stream(RowId(1), 2)));
+    assert_eq!(read.summary(RowId(1)).unwrap(), Some(summary(RowId(1), b"{}")));
+}
+
 /// An id is never used again, also not that of the last one that went before the migration.
 fn next_chore(tx: &mut dyn Tx) -> i64 {
     tx.add_chore(&ChoreKind::RemoveFlow { flow: FlowRow(1) }, at(1)).unwrap().0
@@ -212,9 +274,11 @@ fn next_chore(tx: &mut dyn Tx) -> i64 {
 #[test]
 fn a_migrated_file_and_a_new_one_have_the_same_schema() {
     let dir = tempfile::tempdir().unwrap();
-    let [first, third, new] = ["1.db", "3.db", "new.db"].map(|name| dir.path().join(name));
+    let [first, third, fourth, new] =
+        ["1.db", "3.db", "4.db", "new.db"].map(|name| dir.path().join(name));
     first_schema(&first);
     third_schema(&third);
+    fourth_schema(&fourth);
     let schema = |path: &Path| {
         drop(in_file(path));
         let conn = Connection::open(path).unwrap();
@@ -229,4 +293,5 @@ fn a_migrated_file_and_a_new_one_have_the_same_schema() {
     let new = schema(&new);
     assert_eq!(schema(&first), new);
     assert_eq!(schema(&third), new);
+    assert_eq!(schema(&fourth), new);
 }

@@ -8,9 +8,9 @@ use rusqlite::{Connection, Row, params};
 use uuid::Uuid;
 
 use super::{
-    all, count, edges, first, from_json, integer, joins, json, json_or_default, limit, millis,
-    optional_time, past_leases, payloads, run_on_one, signals, steps, suspensions, tags, time,
-    waitpoints,
+    all, chunks, count, edges, first, from_json, integer, joins, json, json_or_default, limit,
+    millis, optional_time, past_leases, payloads, run_on_one, signals, steps, streams, summaries,
+    suspensions, tags, time, waitpoints,
 };
 use crate::error::{Fault, Result};
 use crate::ready::ReadyHeads;
@@ -274,6 +274,11 @@ pub(crate) fn remove(
     }
     if execution.beside.steps {
         steps::drop_from(conn, row, 0)?;
+    }
+    if execution.beside.stream {
+        chunks::drop_all(conn, row)?;
+        summaries::remove(conn, row)?;
+        streams::remove(conn, row)?;
     }
     ready.forget(execution);
     Ok(())

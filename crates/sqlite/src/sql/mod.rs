@@ -1,6 +1,7 @@
 //! Statements, a module per table. What binds them is in `rows`.
 
 pub(crate) mod chores;
+pub(crate) mod chunks;
 pub(crate) mod edges;
 pub(crate) mod events;
 pub(crate) mod executions;
@@ -17,6 +18,8 @@ pub(crate) mod routes;
 pub(crate) mod signals;
 pub(crate) mod signing_keys;
 pub(crate) mod steps;
+pub(crate) mod streams;
+pub(crate) mod summaries;
 pub(crate) mod suspensions;
 pub(crate) mod tags;
 pub(crate) mod waitpoints;
@@ -38,7 +41,9 @@ pub(crate) const DATA_VERSION: &str = "PRAGMA data_version";
 
 #[cfg(test)]
 mod tests {
-    use super::{signals, signing_keys, steps, suspensions, waitpoints};
+    use super::{
+        chunks, signals, signing_keys, steps, streams, summaries, suspensions, waitpoints,
+    };
     use crate::connect;
     use crate::location::Location;
     use crate::options::Options;
@@ -78,11 +83,27 @@ mod tests {
         signing_keys::OF,
     ];
 
+    /// Every statement about what an execution has put out.
+    const STREAMS: &[&str] = &[
+        streams::STATE,
+        streams::REMOVE,
+        chunks::DURABLE,
+        chunks::LAST_DURABLE,
+        chunks::ANY,
+        chunks::LAST_ANY,
+        chunks::BY_ID,
+        chunks::OLDEST,
+        chunks::DROP_OLDEST,
+        chunks::DROP_ALL,
+        summaries::OF,
+        summaries::REMOVE,
+    ];
+
     #[test]
     fn what_lies_beside_an_execution_is_neither_scanned_nor_sorted() {
         let location = Location::parse(":memory:").unwrap();
         let conn = connect::writer(&location, &Options::default()).unwrap();
-        for sql in MAIL {
+        for sql in MAIL.iter().chain(STREAMS) {
             let mut plan = conn.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
             let mut rows = plan.raw_query();
             let mut lines: Vec<String> = Vec::new();

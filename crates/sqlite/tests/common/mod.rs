@@ -2,7 +2,9 @@
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
 pub(crate) mod mail;
+pub(crate) mod streams;
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::path::Path;
 use std::sync::Arc;
@@ -14,6 +16,7 @@ use everloom_core::{
     Timestamp, Transaction,
 };
 use everloom_sqlite::{Location, Options, SqliteStore};
+use rusqlite::Connection;
 
 pub(crate) fn at(millis: i64) -> Timestamp {
     Timestamp::from_millis(millis)
@@ -151,4 +154,18 @@ pub(crate) fn same<T: Debug>(
         return;
     }
     assert_eq!(format!("{found:#?}"), format!("{expected:#?}"));
+}
+
+/// How many rows each table has.
+pub(crate) fn row_counts(path: &Path) -> BTreeMap<String, i64> {
+    let conn = Connection::open(path).unwrap();
+    let mut tables =
+        conn.prepare("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name").unwrap();
+    let tables = tables.query_map([], |row| row.get::<_, String>(0)).unwrap();
+    let count = |table: String| {
+        let sql = format!("SELECT count(*) FROM {table}");
+        let count = conn.query_row(&sql, [], |row| row.get(0)).unwrap();
+        (table, count)
+    };
+    tables.map(|table| count(table.unwrap())).collect()
 }
