@@ -10,9 +10,9 @@ use crate::exchange::{Changes, Loaded, Wants};
 use crate::link::{Step, params};
 use crate::rows::tags::Labels;
 use crate::rows::{
-    chores, edges, events, executions, flows, inbox, joins, keys, lanes, members, namespaces,
-    past_leases, payloads, signals, signing_keys, steps as recorded, suspensions, waitpoints,
-    workers,
+    chores, chunks, edges, events, executions, flows, inbox, joins, keys, lanes, members,
+    namespaces, past_leases, payloads, signals, signing_keys, steps as recorded, streams,
+    summaries, suspensions, waitpoints, workers,
 };
 use crate::sql;
 
@@ -76,6 +76,7 @@ pub(crate) fn flush(changes: &Changes, told: &Told, source: i64) -> Result<Flush
     flush_beside(changes, &mut flush.steps)?;
     flush_mail(changes, &mut flush.steps)?;
     flush_steps(changes, &mut flush.steps)?;
+    flush_streams(changes, &mut flush.steps)?;
     flush_keys(changes, told, &mut flush);
     flush_workers(changes, told, &mut flush.steps)?;
     if !changes.dropped_chores.is_empty() {
@@ -238,6 +239,33 @@ fn flush_steps(changes: &Changes, steps: &mut Vec<Step>) -> Result<()> {
     }
     if !changes.mail.new_steps.is_empty() {
         steps.push(recorded::add(&changes.mail.new_steps)?);
+    }
+    Ok(())
+}
+
+/// What executions have put out.
+fn flush_streams(changes: &Changes, steps: &mut Vec<Step>) -> Result<()> {
+    let with_stream = changes.removed.iter().filter(|old| old.beside.stream);
+    let gone: Vec<i64> = with_stream.map(|old| old.row.0).collect();
+    if !gone.is_empty() {
+        steps.extend([
+            Step::Prepared(sql::streams::DROP_ALL, params![gone.clone()]),
+            Step::Prepared(sql::chunks::DROP_ALL, params![gone.clone()]),
+            Step::Prepared(sql::summaries::DROP_ALL, params![gone]),
+        ]);
+    }
+    let changes = &changes.streams;
+    if !changes.dropped_chunks.is_empty() {
+        steps.push(chunks::remove(&changes.dropped_chunks));
+    }
+    if !changes.new_chunks.is_empty() {
+        steps.push(chunks::add(&changes.new_chunks)?);
+    }
+    if !changes.streams.is_empty() {
+        steps.push(streams::put(&changes.streams)?);
+    }
+    if !changes.summaries.is_empty() {
+        steps.push(summaries::put(&changes.summaries));
     }
     Ok(())
 }

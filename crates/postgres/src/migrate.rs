@@ -15,6 +15,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("inbox", include_str!("../migrations/0002_inbox.sql")),
     ("flows", include_str!("../migrations/0003_flows.sql")),
     ("suspension", include_str!("../migrations/0004_suspension.sql")),
+    ("streams", include_str!("../migrations/0005_streams.sql")),
 ];
 
 /// Brings the schema to the current version, or refuses one that is too new, or old with

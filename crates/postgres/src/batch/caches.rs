@@ -29,6 +29,8 @@ pub(crate) struct Caches {
     members: u32,
     /// For how many more loads executions are likely to have mail.
     mail: u32,
+    /// For how many more loads executions are likely to have streams.
+    streams: u32,
 }
 
 /// How many namespaces or lanes are remembered before starting over.
@@ -37,7 +39,7 @@ const NAMES: usize = 10_000;
 /// How many lanes are guessed when executions are asked for.
 const BUSY: usize = 4;
 
-/// For how many loads without members of flows, or without mail, these are still expected.
+/// For how many loads without members of flows, mail or streams these are still expected.
 const EXPECTED: u32 = 100;
 
 impl Caches {
@@ -87,8 +89,10 @@ impl Caches {
                 |seen: bool, left: u32| if seen { EXPECTED } else { left.saturating_sub(1) };
             let has_member = executions.iter().any(|execution| execution.member.is_some());
             let has_mail = executions.iter().any(|execution| execution.beside.mail);
+            let has_stream = executions.iter().any(|execution| execution.beside.stream);
             self.members = expect(has_member, self.members);
             self.mail = expect(has_mail, self.mail);
+            self.streams = expect(has_stream, self.streams);
         }
         let surplus = self.busy.len().saturating_sub(BUSY);
         self.busy.drain(..surplus);
@@ -102,6 +106,11 @@ impl Caches {
     /// Whether executions are likely to have mail.
     pub(super) fn expects_mail(&self) -> bool {
         self.mail > 0
+    }
+
+    /// Whether executions are likely to have streams.
+    pub(super) fn expects_streams(&self) -> bool {
+        self.streams > 0
     }
 
     /// Whether a claim is likely to find nothing in a lane.
@@ -169,6 +178,9 @@ impl Caches {
         }
         if !(changes.mail.new_waitpoints.is_empty() && changes.mail.new_signals.is_empty()) {
             self.mail = EXPECTED;
+        }
+        if !changes.streams.streams.is_empty() {
+            self.streams = EXPECTED;
         }
         for key in &changes.mail.signing_keys {
             let keys = self.signing_keys.entry(key.namespace).or_default();

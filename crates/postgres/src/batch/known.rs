@@ -10,6 +10,7 @@ use everloom_core::{
 
 use super::caches::Caches;
 use super::mail::Mail;
+use super::streams::Streams;
 use super::ties::Ties;
 use crate::exchange::{Loaded, Wants};
 
@@ -39,6 +40,7 @@ pub(super) struct Known {
     pub(super) past_leases: BTreeMap<(RowId, Epoch), Option<PastLease>>,
     pub(super) lease_histories: BTreeMap<RowId, Vec<PastLease>>,
     pub(super) mail: Mail,
+    pub(super) streams: Streams,
     pub(super) keys: BTreeMap<Named, Option<Key>>,
     pub(super) workers: BTreeMap<Named, Option<WorkerRow>>,
     pub(super) chores: BTreeMap<ChoreId, Chore>,
@@ -103,6 +105,7 @@ impl Known {
         self.merge_names(&mut wants, &mut loaded, caches);
         self.merge_points(&mut wants, &mut loaded);
         self.mail.merge(&mut wants.mail, &mut loaded, &self.executions, caches);
+        self.streams.merge(&mut wants.streams, &mut loaded, &self.executions);
         self.merge_lists(wants, loaded, caches);
     }
 

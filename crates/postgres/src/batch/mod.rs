@@ -24,6 +24,7 @@ mod lists;
 mod mail;
 mod read;
 mod round;
+mod streams;
 #[cfg(test)]
 mod tests;
 mod ties;

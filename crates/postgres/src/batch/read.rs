@@ -455,7 +455,7 @@ impl Batch<'_> {
     }
 
     /// Asks for an execution, for the lane it is likely to be in, for what its flow knows and for
-    /// its mail if it is likely to have any: most of those who ask want to know that next.
+    /// its mail and its stream if it is likely to have any: most of those who ask want to know that next.
     fn ask_execution(&mut self, key: (NamespaceId, ExecutionId)) {
         let wants = self.ask();
         let first = wants.executions.is_empty();
@@ -463,6 +463,7 @@ impl Batch<'_> {
         if first {
             self.wants.with_flows = self.caches.expects_members();
             self.wants.mail.along = self.caches.expects_mail();
+            self.wants.streams.along = self.caches.expects_streams();
             if self.wants.with_flows || self.wants.mail.along {
                 // The end of a member and a signal may let work go, and who waits for it is told.
                 let _ = self.routes(key.0);

@@ -10,6 +10,7 @@ use everloom_core::{
 use super::is_placeholder;
 use super::known::{Input, Known, Named};
 use super::mail::NewMail;
+use super::streams::NewStreams;
 use super::ties::NewTies;
 use crate::exchange::{Changes, Inserted};
 
@@ -37,6 +38,7 @@ pub(super) struct Round {
     pub(super) results: BTreeMap<RowId, Option<Payload>>,
     pub(super) past_leases: BTreeMap<(RowId, Epoch), PastLease>,
     pub(super) mail: NewMail,
+    pub(super) streams: NewStreams,
     pub(super) keys: BTreeMap<Named, Option<Key>>,
     pub(super) workers: BTreeMap<Named, Option<WorkerRow>>,
     /// New ones have placeholders.
@@ -69,6 +71,7 @@ impl Round {
         };
         self.ties.into_changes(&mut changes, &self.executions, known);
         self.mail.into_changes(&mut changes, &known.mail);
+        self.streams.into_changes(&mut changes, &known.streams);
         for (row, execution) in self.executions {
             changes.add_execution(row, execution, self.inputs.remove(&row), known);
         }

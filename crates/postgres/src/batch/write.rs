@@ -211,6 +211,7 @@ impl Tx for Batch<'_> {
         round.results.remove(&row);
         round.past_leases.retain(|(of, _), _| *of != row);
         round.mail.forget(row);
+        round.streams.forget(row);
         Ok(())
     }
 

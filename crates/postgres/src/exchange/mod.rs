@@ -2,6 +2,7 @@
 //! is to be written. Plain data, so that neither side knows how the other works.
 
 mod mail;
+mod streams;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,6 +17,7 @@ pub(crate) use mail::{
     HANDED_OVER, Lasts, LoadedMail, MailChanges, MailWants, Named, Place, SignalName, StepName,
     SuspensionName,
 };
+pub(crate) use streams::{LoadedStreams, Sort, StreamChanges, StreamWants};
 
 /// Source, target and ordinal.
 pub(crate) type EdgePlace = (RowId, RowId, u32);
@@ -71,6 +73,7 @@ pub(crate) struct Wants {
     /// All ended leases of these executions; rarely asked.
     pub(crate) lease_histories: BTreeSet<RowId>,
     pub(crate) mail: MailWants,
+    pub(crate) streams: StreamWants,
     pub(crate) keys: BTreeSet<(NamespaceId, String)>,
     pub(crate) workers: BTreeSet<(NamespaceId, String)>,
     pub(crate) chores_of_kind: Vec<ChoreKind>,
@@ -135,6 +138,7 @@ pub(crate) struct Loaded {
     pub(crate) past_leases: BTreeMap<(RowId, Epoch), PastLease>,
     pub(crate) lease_histories: BTreeMap<RowId, Vec<PastLease>>,
     pub(crate) mail: LoadedMail,
+    pub(crate) streams: LoadedStreams,
     pub(crate) keys: Vec<Key>,
     pub(crate) workers: Vec<WorkerRow>,
     pub(crate) chores: Vec<Chore>,
@@ -184,6 +188,7 @@ pub(crate) struct Changes {
     pub(crate) dropped_results: Vec<RowId>,
     pub(crate) past_leases: Vec<PastLease>,
     pub(crate) mail: MailChanges,
+    pub(crate) streams: StreamChanges,
     pub(crate) keys: Vec<Key>,
     pub(crate) dropped_keys: Vec<(NamespaceId, String)>,
     pub(crate) workers: Vec<WorkerRow>,
@@ -235,6 +240,7 @@ impl Wants {
         add_pages(&mut self.children, &others.children);
         add_pages(&mut self.edges_from, &others.edges_from);
         self.mail.add_locked(&others.mail);
+        self.streams.add_locked(&others.streams);
     }
 }
 

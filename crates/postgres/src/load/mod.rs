@@ -7,6 +7,7 @@
 
 mod flows;
 mod mail;
+mod streams;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -61,6 +62,7 @@ pub(crate) fn ask(
     flows::ask_around(round, wants);
     ask_beside(round, wants);
     mail::ask(round, wants, locks);
+    streams::ask(round, wants);
     ask_claims(round, &wants.claims);
     ask_by_time(round, wants);
     ask_inbox(round, wants, locks);

@@ -1,6 +1,7 @@
 //! Questions, asked one by one.
 
 mod mail;
+mod streams;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;

@@ -1,6 +1,7 @@
 //! How rows become values and values rows, a module per table. The statements are in `sql`.
 
 pub(crate) mod chores;
+pub(crate) mod chunks;
 pub(crate) mod edges;
 pub(crate) mod events;
 pub(crate) mod executions;
@@ -20,6 +21,8 @@ pub(crate) mod routes;
 pub(crate) mod signals;
 pub(crate) mod signing_keys;
 pub(crate) mod steps;
+pub(crate) mod streams;
+pub(crate) mod summaries;
 pub(crate) mod suspensions;
 pub(crate) mod tags;
 pub(crate) mod waitpoints;

@@ -6,6 +6,7 @@
 
 pub(crate) mod batches;
 pub(crate) mod chores;
+pub(crate) mod chunks;
 pub(crate) mod edges;
 pub(crate) mod events;
 pub(crate) mod executions;
@@ -27,6 +28,8 @@ pub(crate) mod routes;
 pub(crate) mod signals;
 pub(crate) mod signing_keys;
 pub(crate) mod steps;
+pub(crate) mod streams;
+pub(crate) mod summaries;
 pub(crate) mod suspensions;
 pub(crate) mod tags;
 pub(crate) mod waitpoints;

@@ -29,7 +29,11 @@ impl Batch<'_> {
         self.has_beside(row, |execution| execution.beside.steps)
     }
 
-    fn has_beside(&mut self, row: RowId, of: impl Fn(&Execution) -> bool) -> Result<bool> {
+    pub(super) fn has_beside(
+        &mut self,
+        row: RowId,
+        of: impl Fn(&Execution) -> bool,
+    ) -> Result<bool> {
         if self.is_new(row) || self.is_removed(row) {
             return Ok(false);
         }

@@ -1,0 +1,45 @@
+//! What executions have put out.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use everloom_core::{Chunk, ChunkSpan, RowId, Stream, Summary};
+
+/// The frames of an execution that are live, or are not.
+pub(crate) type Sort = (RowId, bool);
+
+/// What is wanted. None of it is locked: the execution is, always before.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct StreamWants {
+    /// Whether executions that are wanted by id bring their streams along, those who have one.
+    pub(crate) along: bool,
+    pub(crate) streams: BTreeSet<RowId>,
+    /// The oldest chunks: as many as have so many frames together.
+    pub(crate) oldest: BTreeMap<Sort, u64>,
+    pub(crate) summaries: BTreeSet<RowId>,
+}
+
+/// The answers to [`StreamWants`].
+#[derive(Debug, Default)]
+pub(crate) struct LoadedStreams {
+    pub(crate) streams: Vec<Stream>,
+    /// In their order.
+    pub(crate) oldest: BTreeMap<Sort, Vec<ChunkSpan>>,
+    pub(crate) summaries: Vec<Summary>,
+}
+
+/// What a batch wrote.
+#[derive(Debug, Default)]
+pub(crate) struct StreamChanges {
+    pub(crate) streams: Vec<Stream>,
+    /// Up to these frames, before new ones are added.
+    pub(crate) dropped_chunks: Vec<(Sort, u64)>,
+    pub(crate) new_chunks: Vec<Chunk>,
+    pub(crate) summaries: Vec<Summary>,
+}
+
+impl StreamWants {
+    /// Wants also what comes along with what `others` wants to lock.
+    pub(super) fn add_locked(&mut self, others: &Self) {
+        self.along |= others.along;
+    }
+}

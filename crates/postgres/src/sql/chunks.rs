@@ -1,0 +1,103 @@
+/// The chunks of one sort that have frames from $2 to $3. Chunks do not overlap, so that only the
+/// last one that begins before the first frame can reach it.
+macro_rules! with_frames {
+    ($live:literal) => {
+        concat!(
+            "
+            SELECT *
+            FROM chunks
+            WHERE execution = $1 AND live = ",
+            $live,
+            " AND first >= coalesce((
+                SELECT first
+                FROM chunks
+                WHERE execution = $1 AND live = ",
+            $live,
+            " AND first <= $2
+                ORDER BY first DESC
+                LIMIT 1
+            ), 0) AND first <= $3 AND last >= $2"
+        )
+    };
+}
+
+/// As many as have $4 frames in the range or $5 bytes. Every chunk has a frame, so that no more than
+/// so many chunks are looked at.
+macro_rules! enough {
+    ($chunks:expr, $order:literal) => {
+        concat!(
+            "
+    WITH within AS (
+        SELECT *
+        FROM (",
+            $chunks,
+            "
+        ) AS chunks
+        ORDER BY first",
+            $order,
+            "
+        LIMIT $4
+    ),
+    counted AS (
+        SELECT *,
+            sum(least(last, $3) - greatest(first, $2) + 1) OVER earlier AS frames,
+            sum(octet_length(bytes)) OVER earlier AS size
+        FROM within
+        WINDOW earlier AS (
+            ORDER BY first",
+            $order,
+            "
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        )
+    )
+    SELECT execution, live, first, facts, bytes
+    FROM counted
+    WHERE coalesce(frames, 0) < $4 AND coalesce(size, 0) < $5::bigint
+    ORDER BY first",
+            $order
+        )
+    };
+}
+
+pub(crate) const DURABLE: &str = enough!(with_frames!("false"), "");
+
+pub(crate) const LAST_DURABLE: &str = enough!(with_frames!("false"), " DESC");
+
+pub(crate) const ANY: &str =
+    enough!(concat!(with_frames!("false"), " UNION ALL ", with_frames!("true")), "");
+
+pub(crate) const LAST_ANY: &str =
+    enough!(concat!(with_frames!("false"), " UNION ALL ", with_frames!("true")), " DESC");
+
+/// As many of each sort as have so many frames together.
+pub(crate) const OLDEST: &str = "
+    SELECT wanted.execution, wanted.live, oldest.first, oldest.last
+    FROM unnest($1::bigint[], $2::boolean[], $3::bigint[]) AS wanted (execution, live, frames)
+    CROSS JOIN LATERAL (
+        SELECT first, last, sum(last - first + 1) OVER (ORDER BY first) AS through
+        FROM (
+            SELECT chunks.first, chunks.last
+            FROM chunks
+            WHERE chunks.execution = wanted.execution AND chunks.live = wanted.live
+            ORDER BY chunks.first
+            LIMIT wanted.frames
+        ) AS chunks
+    ) AS oldest
+    WHERE oldest.through - (oldest.last - oldest.first + 1) < wanted.frames
+    ORDER BY wanted.execution, wanted.live, oldest.first";
+
+pub(crate) const ADD: &str = "
+    INSERT INTO chunks
+    SELECT *
+    FROM unnest($1::chunks[])";
+
+/// A chunk that ends by then begins by then: only these are visited.
+pub(crate) const DROP: &str = "
+    DELETE FROM chunks
+    USING unnest($1::bigint[], $2::boolean[], $3::bigint[]) AS old (execution, live, through)
+    WHERE chunks.execution = old.execution AND chunks.live = old.live
+        AND chunks.first <= old.through AND chunks.last <= old.through";
+
+pub(crate) const DROP_ALL: &str = "
+    DELETE FROM chunks
+    WHERE execution = ANY ($1)";
