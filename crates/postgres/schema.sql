@@ -18,6 +18,15 @@ table chores
     CREATE UNIQUE INDEX chores_pkey ON chores USING btree (id)
     CREATE UNIQUE INDEX chores_retention ON chores USING btree (kind) WHERE (kind = '{"chore":"retention"}'::text)
 sequence chores_id_seq
+table chunks
+    execution bigint NOT NULL
+    live boolean NOT NULL
+    first bigint NOT NULL
+    last bigint NOT NULL
+    facts text NOT NULL
+    bytes bytea NOT NULL
+    CHECK (first >= 1 AND first <= last)
+    CREATE UNIQUE INDEX chunks_pkey ON chunks USING btree (execution, live, first) INCLUDE (last)
 table committers
     id uuid NOT NULL
     commits bigint NOT NULL
@@ -297,6 +306,16 @@ table steps
     bytes bytea NOT NULL
     CREATE UNIQUE INDEX steps_by_name ON steps USING btree (execution, name, occurrence)
     CREATE UNIQUE INDEX steps_pkey ON steps USING btree (execution, seq)
+table streams
+    execution bigint NOT NULL
+    state text NOT NULL
+    CREATE UNIQUE INDEX streams_pkey ON streams USING btree (execution)
+table summaries
+    execution bigint NOT NULL
+    first_at bigint NOT NULL
+    updated_at bigint NOT NULL
+    document bytea NOT NULL
+    CREATE UNIQUE INDEX summaries_pkey ON summaries USING btree (execution)
 table suspensions
     execution bigint NOT NULL
     number bigint NOT NULL
