@@ -254,3 +254,26 @@ fn what_never_waited_costs_no_more_beside_what_does() {
     }
     assert_eq!(counted(&mut store, lifecycle).1, statements);
 }
+
+#[test]
+fn appends_to_many_streams_need_two_round_trips_whether_they_trim_or_not() {
+    let schema = Schema::new("appends");
+    let mut store = schema.open();
+    let policy = Policy { stream_retention: Some(6), ..Policy::default() };
+    let new = NewExecution { policy, ..NewExecution::new("streams") };
+    apply(&mut store, Submit { namespace: "default".into(), executions: vec![new; 50] });
+    let leases: Vec<_> =
+        claimed(&mut store, "streams", 50).into_iter().map(|leased| leased.lease).collect();
+    let frames = vec![NewFrame::new(Payload::bytes("frame")); 2];
+    for time in 1..=10 {
+        let append = |lease: LeaseToken| {
+            job(Append { namespace: "default".into(), lease, frames: frames.clone() })
+        };
+        let (statements, round_trips) = cost(&mut store, leases.clone(), append);
+        println!("{statements} statements and {round_trips} round trips for 50 appends");
+        // The first time that something is trimmed is not expected.
+        let most = if time == 4 { 3 } else { 2 };
+        assert!(round_trips <= most, "{round_trips} round trips the {time}. time");
+        assert!(statements <= 20, "{statements} statements the {time}. time");
+    }
+}

@@ -6,7 +6,7 @@ use everloom_core::{
     Timestamp,
 };
 
-use crate::exchange::Changes;
+use crate::exchange::{Changes, StreamWants};
 
 /// What is remembered from transaction to transaction.
 ///
@@ -31,6 +31,10 @@ pub(crate) struct Caches {
     mail: u32,
     /// For how many more loads executions are likely to have streams.
     streams: u32,
+    /// For how many more loads streams are likely to be trimmed, by sort, and by how many frames.
+    spare: BTreeMap<bool, (u32, u64)>,
+    /// For how many more loads summaries are likely to be changed.
+    summaries: u32,
 }
 
 /// How many namespaces or lanes are remembered before starting over.
@@ -41,6 +45,9 @@ const BUSY: usize = 4;
 
 /// For how many loads without members of flows, mail or streams these are still expected.
 const EXPECTED: u32 = 100;
+
+/// How many frames to trim are expected at most.
+const SPARE: u64 = 64;
 
 impl Caches {
     /// Starts over when too much is remembered. Not within a transaction, which builds on it.
@@ -93,6 +100,11 @@ impl Caches {
             self.members = expect(has_member, self.members);
             self.mail = expect(has_mail, self.mail);
             self.streams = expect(has_stream, self.streams);
+            self.summaries = self.summaries.saturating_sub(1);
+            self.spare.retain(|_, (left, _)| {
+                *left = left.saturating_sub(1);
+                *left > 0
+            });
         }
         let surplus = self.busy.len().saturating_sub(BUSY);
         self.busy.drain(..surplus);
@@ -108,9 +120,22 @@ impl Caches {
         self.mail > 0
     }
 
-    /// Whether executions are likely to have streams.
-    pub(super) fn expects_streams(&self) -> bool {
-        self.streams > 0
+    /// What of streams is likely to be asked for next.
+    pub(super) fn expect_streams(&self, wants: &mut StreamWants) {
+        wants.along = self.streams > 0;
+        wants.summaries_along = self.summaries > 0;
+        wants.oldest_along = self.spare.iter().map(|(live, (_, most))| (*live, *most)).collect();
+    }
+
+    pub(super) fn keep_streams(&mut self, wants: &StreamWants) {
+        for ((_, live), frames) in &wants.oldest {
+            let (left, most) = self.spare.entry(*live).or_default();
+            *left = EXPECTED;
+            *most = (*most).max(*frames).min(SPARE);
+        }
+        if !wants.summaries.is_empty() {
+            self.summaries = EXPECTED;
+        }
     }
 
     /// Whether a claim is likely to find nothing in a lane.

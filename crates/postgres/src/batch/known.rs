@@ -105,7 +105,7 @@ impl Known {
         self.merge_names(&mut wants, &mut loaded, caches);
         self.merge_points(&mut wants, &mut loaded);
         self.mail.merge(&mut wants.mail, &mut loaded, &self.executions, caches);
-        self.streams.merge(&mut wants.streams, &mut loaded, &self.executions);
+        self.streams.merge(&mut wants.streams, &mut loaded, &self.executions, caches);
         self.merge_lists(wants, loaded, caches);
     }
 

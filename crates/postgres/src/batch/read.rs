@@ -463,7 +463,7 @@ impl Batch<'_> {
         if first {
             self.wants.with_flows = self.caches.expects_members();
             self.wants.mail.along = self.caches.expects_mail();
-            self.wants.streams.along = self.caches.expects_streams();
+            self.caches.expect_streams(&mut self.wants.streams);
             if self.wants.with_flows || self.wants.mail.along {
                 // The end of a member and a signal may let work go, and who waits for it is told.
                 let _ = self.routes(key.0);

@@ -13,6 +13,10 @@ pub(crate) struct StreamWants {
     /// Whether executions that are wanted by id bring their streams along, those who have one.
     pub(crate) along: bool,
     pub(crate) streams: BTreeSet<RowId>,
+    /// What comes with each of these streams: the oldest chunks of a sort, as many as have so many
+    /// frames together, and the summary.
+    pub(crate) oldest_along: BTreeMap<bool, u64>,
+    pub(crate) summaries_along: bool,
     /// The oldest chunks: as many as have so many frames together.
     pub(crate) oldest: BTreeMap<Sort, u64>,
     pub(crate) summaries: BTreeSet<RowId>,
@@ -41,5 +45,10 @@ impl StreamWants {
     /// Wants also what comes along with what `others` wants to lock.
     pub(super) fn add_locked(&mut self, others: &Self) {
         self.along |= others.along;
+        self.summaries_along |= others.summaries_along;
+        for (sort, frames) in &others.oldest_along {
+            let wanted = self.oldest_along.entry(*sort).or_default();
+            *wanted = (*wanted).max(*frames);
+        }
     }
 }

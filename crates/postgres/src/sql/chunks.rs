@@ -1,3 +1,5 @@
+use super::streams::streaming;
+
 /// The chunks of one sort that have frames from $2 to $3. Chunks do not overlap, so that only the
 /// last one that begins before the first frame can reach it.
 macro_rules! with_frames {
@@ -69,10 +71,12 @@ pub(crate) const ANY: &str =
 pub(crate) const LAST_ANY: &str =
     enough!(concat!(with_frames!("false"), " UNION ALL ", with_frames!("true")), " DESC");
 
-/// As many of each sort as have so many frames together.
-pub(crate) const OLDEST: &str = "
+/// As many of each sort that is wanted as have so many frames together.
+macro_rules! oldest {
+    () => {
+        "
     SELECT wanted.execution, wanted.live, oldest.first, oldest.last
-    FROM unnest($1::bigint[], $2::boolean[], $3::bigint[]) AS wanted (execution, live, frames)
+    FROM wanted
     CROSS JOIN LATERAL (
         SELECT first, last, sum(last - first + 1) OVER (ORDER BY first) AS through
         FROM (
@@ -84,7 +88,30 @@ pub(crate) const OLDEST: &str = "
         ) AS chunks
     ) AS oldest
     WHERE oldest.through - (oldest.last - oldest.first + 1) < wanted.frames
-    ORDER BY wanted.execution, wanted.live, oldest.first";
+    ORDER BY wanted.execution, wanted.live, oldest.first"
+    };
+}
+
+pub(crate) const OLDEST: &str = concat!(
+    "
+    WITH wanted AS (
+        SELECT *
+        FROM unnest($1::bigint[], $2::boolean[], $3::bigint[]) AS wanted (execution, live, frames)
+    )",
+    oldest!()
+);
+
+pub(crate) const OLDEST_ALONG: &str = concat!(
+    streaming!(
+        ",
+    wanted AS (
+        SELECT streaming.execution, sorts.live, sorts.frames
+        FROM streaming
+        CROSS JOIN unnest($4::boolean[], $5::bigint[]) AS sorts (live, frames)
+    )"
+    ),
+    oldest!()
+);
 
 pub(crate) const ADD: &str = "
     INSERT INTO chunks

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use super::{
-    batches, chores, edges, events, executions, flows, inbox, joins, keys, lanes, mailboxes,
-    members, meta, past_leases, payloads, signals, signing_keys, steps, suspensions, waitpoints,
-    workers,
+    batches, chores, chunks, edges, events, executions, flows, inbox, joins, keys, lanes,
+    mailboxes, members, meta, past_leases, payloads, signals, signing_keys, steps, streams,
+    summaries, suspensions, waitpoints, workers,
 };
 use crate::link::Link;
 use crate::migrate;
@@ -148,6 +148,21 @@ fn hot_statements_use_their_indexes() {
         (steps::DROP, "steps_pkey"),
         (steps::DROP_ALL, "\"steps_"),
         (signing_keys::OF, "signing_keys_pkey"),
+        (streams::OF, "executions_by_uuid"),
+        (streams::OF, "streams_pkey"),
+        (streams::FIND, "streams_pkey"),
+        (streams::DROP_ALL, "streams_pkey"),
+        (chunks::DURABLE, "chunks_pkey"),
+        (chunks::LAST_DURABLE, "chunks_pkey"),
+        (chunks::ANY, "chunks_pkey"),
+        (chunks::LAST_ANY, "chunks_pkey"),
+        (chunks::OLDEST, "chunks_pkey"),
+        (chunks::OLDEST_ALONG, "chunks_pkey"),
+        (chunks::DROP, "chunks_pkey"),
+        (chunks::DROP_ALL, "chunks_pkey"),
+        (summaries::OF, "summaries_pkey"),
+        (summaries::ALONG, "summaries_pkey"),
+        (summaries::DROP_ALL, "summaries_pkey"),
     ];
     for (sql, index) in expected {
         let plan = explain(&mut link, sql);
@@ -166,6 +181,11 @@ fn hot_statements_use_their_indexes() {
         waitpoints::INBOX,
         signals::LAST,
         steps::LAST,
+        streams::FIND,
+        chunks::DURABLE,
+        chunks::LAST_DURABLE,
+        chunks::ANY,
+        chunks::LAST_ANY,
     ] {
         assert!(!explain(&mut link, sql).contains("Sort"), "{sql}");
     }
@@ -178,6 +198,7 @@ fn hot_statements_use_their_indexes() {
         signals::TAKEN_WITH_PAYLOADS,
         steps::PAGES,
         steps::PAGES_WITH_RESULTS,
+        chunks::OLDEST,
     ] {
         let plan = explain(&mut link, sql);
         let sorts = plan.matches("\"Node Type\": \"Sort\"").count();

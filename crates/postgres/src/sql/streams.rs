@@ -1,14 +1,30 @@
-/// Of executions by id that have one, and of executions in some rows ($3).
-pub(crate) const OF: &str = "
+/// Executions by id that have a stream, and executions in some rows ($3).
+macro_rules! streaming {
+    ($rest:literal) => {
+        concat!(
+            "
+    WITH streaming AS (
+        SELECT executions.id AS execution
+        FROM unnest($1::bigint[], $2::uuid[]) AS wanted (namespace, uuid)
+        JOIN executions
+            ON executions.uuid = wanted.uuid AND executions.namespace = wanted.namespace
+        WHERE executions.beside & 8 <> 0
+        UNION
+        SELECT unnest($3::bigint[])
+    )",
+            $rest
+        )
+    };
+}
+
+pub(super) use streaming;
+
+pub(crate) const OF: &str = streaming!(
+    "
     SELECT streams.execution, streams.state
-    FROM unnest($1::bigint[], $2::uuid[]) AS wanted (namespace, uuid)
-    JOIN executions ON executions.uuid = wanted.uuid AND executions.namespace = wanted.namespace
-    JOIN streams ON streams.execution = executions.id
-    WHERE executions.beside & 8 <> 0
-    UNION ALL
-    SELECT streams.execution, streams.state
-    FROM streams
-    WHERE streams.execution = ANY ($3)";
+    FROM streaming
+    JOIN streams ON streams.execution = streaming.execution"
+);
 
 pub(crate) const FIND: &str = "
     SELECT execution, state

@@ -1,3 +1,12 @@
+use super::streams::streaming;
+
+pub(crate) const ALONG: &str = streaming!(
+    "
+    SELECT summaries.execution, summaries.first_at, summaries.updated_at, summaries.document
+    FROM streaming
+    JOIN summaries ON summaries.execution = streaming.execution"
+);
+
 pub(crate) const OF: &str = "
     SELECT execution, first_at, updated_at, document
     FROM summaries

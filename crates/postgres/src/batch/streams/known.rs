@@ -5,6 +5,7 @@ use std::mem::take;
 
 use everloom_core::{ChunkSpan, Execution, RowId, Stream, Summary};
 
+use super::super::caches::Caches;
 use super::super::known::merge;
 use crate::exchange::{Loaded, Sort, StreamWants};
 
@@ -42,16 +43,31 @@ impl Streams {
         wants: &mut StreamWants,
         loaded: &mut Loaded,
         executions: &BTreeMap<RowId, Execution>,
+        caches: &mut Caches,
     ) {
+        caches.keep_streams(wants);
         let loaded = &mut loaded.streams;
         // What comes along with an execution that was not there to be locked may still change.
         loaded.streams.retain(|stream| executions.contains_key(&stream.execution));
+        loaded.summaries.retain(|summary| executions.contains_key(&summary.execution));
+        for row in loaded.streams.iter().map(|stream| stream.execution) {
+            for (live, frames) in &wants.oldest_along {
+                let asked = wants.oldest.entry((row, *live)).or_default();
+                *asked = (*asked).max(*frames);
+            }
+            if wants.summaries_along {
+                wants.summaries.insert(row);
+            }
+        }
         let streams = take(&mut loaded.streams).into_iter().map(|one| (one.execution, one));
         merge(&mut self.streams, take(&mut wants.streams), streams);
         let summaries = take(&mut loaded.summaries).into_iter().map(|one| (one.execution, one));
         merge(&mut self.summaries, take(&mut wants.summaries), summaries);
         for (sort, asked) in take(&mut wants.oldest) {
-            let spans = loaded.oldest.remove(&sort).unwrap_or_default();
+            let mut spans = loaded.oldest.remove(&sort).unwrap_or_default();
+            // Two questions may have brought the same ones.
+            spans.sort_by_key(|span| span.first);
+            spans.dedup();
             self.oldest.insert(sort, Oldest { spans, asked });
         }
     }

@@ -5,7 +5,7 @@ use everloom_core::{
     Timestamp, Transaction, Tx, WorkerRow,
 };
 
-use super::{mailbox, ties};
+use super::{mailbox, outputs, ties};
 use crate::batch::{Batch, Caches, Rows};
 use crate::exchange::{Changes, Inserted, Loaded, Wants};
 use crate::options::TimeSource;
@@ -92,6 +92,7 @@ impl Rows for FakeRows<'_> {
         load_points(tx, wants, &mut loaded)?;
         ties::load(tx, wants, &mut loaded)?;
         mailbox::load(tx, wants, &mut loaded)?;
+        outputs::load(tx, wants, &mut loaded)?;
         load_lists(tx, wants, &mut loaded)?;
         crate::load::leave_each_once(&mut loaded);
         Ok(loaded)
@@ -104,6 +105,7 @@ impl Rows for FakeRows<'_> {
         write_executions(&mut *tx, changes)?;
         ties::write(&mut *tx, changes)?;
         mailbox::write(&mut *tx, &changes.mail)?;
+        outputs::write(&mut *tx, changes)?;
         write_others(&mut *tx, changes)?;
         tx.commit(now)
     }

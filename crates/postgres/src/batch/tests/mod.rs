@@ -5,5 +5,7 @@ mod flows;
 mod loads;
 mod mail;
 mod mailbox;
+mod outputs;
+mod streams;
 mod suite;
 mod ties;
