@@ -1,11 +1,11 @@
 use super::streams::streaming;
 
-/// The chunks of one sort that have frames from $2 to $3. Chunks do not overlap, so that only the
+/// The first $4 chunks of one sort that have frames from $2 to $3. Chunks do not overlap, so that only the
 /// last one that begins before the first frame can reach it.
 macro_rules! with_frames {
-    ($live:literal) => {
+    ($live:literal, $order:literal) => {
         concat!(
-            "
+            "(
             SELECT *
             FROM chunks
             WHERE execution = $1 AND live = ",
@@ -18,27 +18,26 @@ macro_rules! with_frames {
             " AND first <= $2
                 ORDER BY first DESC
                 LIMIT 1
-            ), 0) AND first <= $3 AND last >= $2"
+            ), 0) AND first <= $3 AND last >= $2
+            ORDER BY first",
+            $order,
+            "
+            LIMIT $4
+        )"
         )
     };
 }
 
 /// As many as have $4 frames in the range or $5 bytes. Every chunk has a frame, so that no more than
-/// so many chunks are looked at.
+/// so many chunks of each sort are looked at.
 macro_rules! enough {
     ($chunks:expr, $order:literal) => {
         concat!(
             "
     WITH within AS (
-        SELECT *
-        FROM (",
+        ",
             $chunks,
             "
-        ) AS chunks
-        ORDER BY first",
-            $order,
-            "
-        LIMIT $4
     ),
     counted AS (
         SELECT *,
@@ -61,15 +60,25 @@ macro_rules! enough {
     };
 }
 
-pub(crate) const DURABLE: &str = enough!(with_frames!("false"), "");
+macro_rules! both {
+    ($order:literal) => {
+        concat!(
+            with_frames!("false", $order),
+            "
+        UNION ALL
+        ",
+            with_frames!("true", $order)
+        )
+    };
+}
 
-pub(crate) const LAST_DURABLE: &str = enough!(with_frames!("false"), " DESC");
+pub(crate) const DURABLE: &str = enough!(with_frames!("false", ""), "");
 
-pub(crate) const ANY: &str =
-    enough!(concat!(with_frames!("false"), " UNION ALL ", with_frames!("true")), "");
+pub(crate) const LAST_DURABLE: &str = enough!(with_frames!("false", " DESC"), " DESC");
 
-pub(crate) const LAST_ANY: &str =
-    enough!(concat!(with_frames!("false"), " UNION ALL ", with_frames!("true")), " DESC");
+pub(crate) const ANY: &str = enough!(both!(""), "");
+
+pub(crate) const LAST_ANY: &str = enough!(both!(" DESC"), " DESC");
 
 /// As many of each sort that is wanted as have so many frames together.
 macro_rules! oldest {
