@@ -980,7 +980,7 @@ macro_rules! behaviours {
                 many_frames_in_one_millisecond_are_kept_for_those_who_watch
                 frames_appended_together_go_together
                 live_frames_are_not_kept_at_the_cost_of_durable_ones
-                durable_frames_are_not_kept_at_the_cost_of_live_ones
+                the_retention_of_durable_frames_leaves_live_ones_alone
                 a_cursor_among_live_frames_that_are_gone_goes_on
                 settings_of_live_frames_out_of_range_are_refused
             }
