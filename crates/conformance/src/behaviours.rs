@@ -929,6 +929,61 @@ macro_rules! behaviours {
                 steps_belong_to_their_execution
                 steps_of_one_transaction_are_numbered_one_after_the_other
             }
+            streams {
+                frames_are_numbered_one_after_the_other
+                numbers_go_on_across_attempts_and_runs_and_each_frame_tells_its_attempt
+                a_call_appends_one_to_a_thousand_frames
+                bytes_and_everything_else_of_a_frame_stay_as_they_are
+                bad_frames_are_refused_with_their_places_and_nothing_is_appended
+                the_frames_of_a_call_have_so_many_bytes_together
+                every_violation_of_a_call_is_listed
+                only_who_holds_the_lease_appends
+                a_released_or_suspended_lease_appends_no_more
+                a_stream_closes_when_its_execution_ends_and_tells_how
+                an_execution_without_frames_has_an_empty_stream_that_closes_with_it
+                a_replay_opens_the_stream_again
+                a_worker_may_close_the_stream_before_the_end
+                a_stream_stays_open_while_its_execution_waits
+                an_append_tells_nobody_but_the_stream
+                what_is_appended_in_one_transaction_is_numbered_on
+                a_removed_execution_leaves_nothing_of_its_stream
+                a_stream_survives_a_restart
+                streams_belong_to_their_namespace
+            }
+            stream_reads {
+                every_read_is_what_looking_at_each_frame_comes_to
+                a_page_says_where_to_read_on
+                a_reader_at_the_end_gets_what_comes_and_nothing_else
+                a_page_without_the_frames_that_do_not_match_goes_on_past_them
+                bad_reads_are_refused
+                never_fewer_durable_frames_are_kept_than_the_policy_says
+                ten_thousand_durable_frames_are_kept_where_no_policy_says_otherwise
+                the_retention_of_a_stream_has_its_limits
+                a_cursor_below_what_is_kept_has_expired
+                live_frames_older_than_what_is_kept_do_not_lead_a_reader_astray
+            }
+            stream_summary {
+                there_is_no_summary_before_the_first_patch
+                patches_are_merged_as_the_rfc_says
+                each_patch_is_a_version_and_its_frame_tells_which
+                pointers_set_members_to_null
+                bad_patches_are_refused_and_change_nothing
+                a_summary_has_at_most_a_mebibyte
+                a_summary_goes_on_across_attempts_and_outlives_its_frames
+                summaries_are_of_executions_that_exist
+            }
+            stream_live {
+                slow_frames_are_kept_down_to_the_floor
+                fast_frames_are_kept_up_to_the_ceiling
+                as_many_are_kept_as_come_in_twice_the_time
+                what_is_kept_follows_the_rate
+                many_frames_in_one_millisecond_are_kept_for_those_who_watch
+                frames_appended_together_go_together
+                live_frames_are_not_kept_at_the_cost_of_durable_ones
+                the_retention_of_durable_frames_leaves_live_ones_alone
+                a_cursor_among_live_frames_that_are_gone_goes_on
+                settings_of_live_frames_out_of_range_are_refused
+            }
         }
     };
 }

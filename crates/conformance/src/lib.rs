@@ -27,6 +27,7 @@ pub mod mail_lab;
 mod place;
 pub mod sabotage;
 mod snapshot;
+pub mod stream_lab;
 pub mod topics;
 pub mod waiting;
 mod walk;

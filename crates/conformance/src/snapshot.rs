@@ -38,6 +38,8 @@ struct Beside {
     waitpoints: WaitpointPage,
     signals: SignalPage,
     steps: StepPage,
+    stream: StreamPage,
+    summary: Option<SummaryView>,
 }
 
 impl Lab {
@@ -75,12 +77,15 @@ impl Lab {
             }
             let name = || namespace.to_owned();
             let waitpoints = ListWaitpoints { closed: true, ..list_waitpoints(id) };
+            let stream = ReadStream { backward: true, limit: Limits::PAGE, ..ReadStream::new(id) };
             seen.push(Beside {
                 suspensions: self
                     .see(ListSuspensions { namespace: name(), ..list_suspensions(id) }),
                 waitpoints: self.see(ListWaitpoints { namespace: name(), ..waitpoints }),
                 signals: self.see(ListSignals { namespace: name(), ..list_signals(id) }),
                 steps: self.see(ListSteps { namespace: name(), ..list_steps(id) }),
+                stream: self.see(ReadStream { namespace: name(), ..stream }),
+                summary: self.see(ReadSummary { namespace: name(), execution: id }),
             });
         }
         seen

@@ -6,6 +6,7 @@ use crate::Lab;
 use crate::fixtures::*;
 use crate::mail_lab::*;
 use crate::sabotage::{How, Sabotage};
+use crate::stream_lab::*;
 
 /// Reads on from a cursor to the end, in pages of three.
 #[track_caller]
@@ -318,6 +319,8 @@ pub fn every_kind_of_event_happens(lab: &mut Lab) {
     lab.ok(set_tags(lease.id(), [("a", Some("b"))]));
     lab.ok(Cancel::new(lease.id()));
     lab.ok(delete(lease.id()));
+    let streaming = lab.lease(work());
+    lab.ok(close_stream(&streaming));
     let escalated = lab.lease(work());
     let escalating =
         Suspend { timeout: Some(secs(1)), ..suspend(&escalated, Condition::at("door")) };

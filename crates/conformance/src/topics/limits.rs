@@ -309,7 +309,7 @@ pub fn policies_are_checked_wherever_they_are_set(lab: &mut Lab) {
 
 pub fn options_of_capabilities_that_are_missing_are_unsupported(lab: &mut Lab) {
     populated(lab);
-    for option in ["budgets", "quotas", "concurrency_key", "stream_retention"] {
+    for option in ["budgets", "quotas", "concurrency_key"] {
         let with = policy(json!({ option: ["x"] }));
         let field = format!("policy.{option}");
         let new = submit([work().policy(with.clone())]);

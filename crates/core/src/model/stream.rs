@@ -138,7 +138,7 @@ pub struct Liveness {
     pub ttl: Duration,
     /// Never fewer than these.
     pub floor: u32,
-    /// Never more than these.
+    /// Never more than these, but for the rest of those that were appended together.
     pub ceiling: u32,
 }
 
@@ -148,7 +148,8 @@ impl Default for Liveness {
     }
 }
 
-/// How fast frames come: an exponential average over the milliseconds in which some came.
+/// How fast frames come: an exponential average over the times between the milliseconds in which
+/// some came.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Rate {
     /// Frames per second, up to the present millisecond.
@@ -157,37 +158,43 @@ pub struct Rate {
     pub at: Timestamp,
     /// How many came in it.
     pub frames: u64,
+    /// The time in which these came: since those before them, or a millisecond when they came by
+    /// more than one append.
+    #[serde(rename = "within_ms", with = "duration_ms")]
+    pub within: Duration,
 }
 
 impl Rate {
     /// How much a new observation counts.
     const ALPHA: f64 = 0.2;
 
+    const SHORTEST: Duration = Duration::from_millis(1);
+
     /// The rate after some frames have come, and nothing before.
     pub(crate) fn first(at: Timestamp, frames: u64) -> Self {
-        Self { average: 0.0, at, frames }
+        Self { average: 0.0, at, frames, within: Self::SHORTEST }
     }
 
     /// Takes note of frames.
     pub(crate) fn note(&mut self, now: Timestamp, frames: u64) {
         if now > self.at {
-            self.average = self.per_second(now);
-            (self.at, self.frames) = (now, frames);
+            let passed = now.since(self.at);
+            *self = Self { average: self.over(passed), at: now, frames, within: passed };
         } else {
             self.frames += frames;
+            self.within = Self::SHORTEST;
         }
     }
 
-    /// The average, with what came in the present millisecond.
-    pub(crate) fn per_second(&self, now: Timestamp) -> f64 {
-        let passed = now.since(self.at).max(Duration::from_millis(1));
-        let present = self.frames as f64 / passed.as_secs_f64();
+    /// The average if the present frames are all that came in that time.
+    fn over(&self, time: Duration) -> f64 {
+        let present = self.frames as f64 / time.max(Self::SHORTEST).as_secs_f64();
         Self::ALPHA * present + (1.0 - Self::ALPHA) * self.average
     }
 
     /// How many frames to keep.
-    pub(crate) fn keeps(&self, now: Timestamp, live: &Liveness) -> u64 {
-        let enough = (2.0 * self.per_second(now) * live.ttl.as_secs_f64()).ceil() as u64;
+    pub(crate) fn keeps(&self, live: &Liveness) -> u64 {
+        let enough = (2.0 * self.over(self.within) * live.ttl.as_secs_f64()).ceil() as u64;
         enough.clamp(live.floor.into(), live.ceiling.max(live.floor).into())
     }
 }
@@ -288,18 +295,21 @@ mod tests {
         Timestamp::from_millis(ms)
     }
 
-    fn keeps(rate: &Rate, now: i64) -> u64 {
-        rate.keeps(at(now), &Liveness { ttl: Duration::from_secs(1), ..Liveness::default() })
+    fn keeps(rate: &Rate) -> u64 {
+        rate.keeps(&Liveness { ttl: Duration::from_secs(1), ..Liveness::default() })
     }
 
     #[test]
     fn a_steady_rate_keeps_twice_what_comes_in_the_ttl() {
-        let mut rate = Rate::first(at(0), 1);
-        for ms in (10..2_000).step_by(10) {
-            rate.note(at(ms), 1);
+        for batch in [1, 5] {
+            let mut rate = Rate::first(at(0), batch);
+            for ms in (10..2_000).step_by(10) {
+                rate.note(at(ms), batch);
+            }
+            let expected = 200 * batch;
+            let kept = keeps(&rate);
+            assert!((expected * 95 / 100..=expected * 105 / 100).contains(&kept), "{kept}");
         }
-        let kept = keeps(&rate, 2_000);
-        assert!((190..=210).contains(&kept), "{kept}");
     }
 
     #[test]
@@ -307,7 +317,7 @@ mod tests {
         let mut rate = Rate::first(at(0), 1);
         rate.note(at(1_000), 500);
         rate.note(at(1_000), 500);
-        assert_eq!(keeps(&rate, 1_000), 16_384);
+        assert_eq!(keeps(&rate), 16_384);
         assert_eq!(rate.frames, 1_000);
     }
 
@@ -317,6 +327,6 @@ mod tests {
         for second in 1..60 {
             rate.note(at(second * 1_000), 1);
         }
-        assert_eq!(keeps(&rate, 60_000), 64);
+        assert_eq!(keeps(&rate), 64);
     }
 }

@@ -105,6 +105,9 @@ impl NewFrame {
             "only a frame that changes the summary has them".into()
         });
         check.at_most("nulls", self.nulls.len(), Limits::NAMES);
+        for pointer in self.nulls.iter().take(Limits::NAMES) {
+            check.bytes("nulls", pointer.len(), Limits::TEXT);
+        }
     }
 }
 
@@ -240,7 +243,7 @@ impl Append {
             }
             none => none.insert(Rate::first(cx.now, frames)),
         };
-        let keeps = rate.keeps(cx.now, &newest);
+        let keeps = rate.keeps(&newest);
         drop_oldest(tx, stream.execution, true, &mut stream.state.live, keeps)
     }
 }

@@ -22,8 +22,11 @@ pub(super) fn merge(target: &mut Value, patch: Value) {
 }
 
 /// Sets the member a JSON pointer names to null, which no patch can; its parent must exist. Says
-/// whether it does.
+/// whether it does. The document itself is no member of anything.
 pub(super) fn set_null(document: &mut Value, pointer: &str) -> bool {
+    if pointer.is_empty() || !is_escaped(pointer) {
+        return false;
+    }
     if let Some(member) = document.pointer_mut(pointer) {
         *member = Value::Null;
         return true;
@@ -36,6 +39,11 @@ pub(super) fn set_null(document: &mut Value, pointer: &str) -> bool {
         }
         _ => false,
     }
+}
+
+/// Whether each `~` of a pointer stands for a character, as RFC 6901 wants.
+fn is_escaped(pointer: &str) -> bool {
+    pointer.split('~').skip(1).all(|rest| rest.starts_with(['0', '1']))
 }
 
 /// How deep a value is nested.
@@ -87,6 +95,9 @@ mod tests {
         assert!(set_null(&mut document, "/e~0f"));
         assert!(!set_null(&mut document, "/x/y"));
         assert!(!set_null(&mut document, "nothing"));
+        assert!(!set_null(&mut document, ""));
+        assert!(!set_null(&mut document, "/e~2f"));
+        assert!(!set_null(&mut document, "/e~"));
         assert_eq!(document, json!({"a":{"b":null,"new":null},"c/d":[1,null],"e~f":null}));
     }
 }

@@ -61,7 +61,7 @@ impl ReadStream {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StreamFrom {
-    /// From the oldest frame still kept.
+    /// From the oldest durable frame still kept.
     #[default]
     Oldest,
     /// From the next frame on.
@@ -102,8 +102,8 @@ pub struct FrameView {
 pub struct StreamPage {
     /// The frames.
     pub frames: Vec<FrameView>,
-    /// Read on after this frame, or backward up to the one before it. Everything up to it has been
-    /// seen, also what did not match.
+    /// Read on after this frame, or backward up to it. Everything before that has been seen, also
+    /// what did not match.
     pub next: u64,
     /// The number of the stream's last frame.
     pub last: u64,
@@ -145,7 +145,8 @@ impl Query for ReadStream {
 impl ReadStream {
     fn after(&self, state: &StreamState) -> Result<u64> {
         let after = match self.from {
-            StreamFrom::Oldest => return Ok(0),
+            // Live frames before that have survived by chance, and no cursor may point there.
+            StreamFrom::Oldest => return Ok(state.durable.gone),
             StreamFrom::Now => return Ok(state.last),
             StreamFrom::After(after) => after,
         };
