@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use everloom_core::{Chunk, ChunkSpan, Error, ReadStreams, Result, RowId, Stream, Summary};
+use everloom_core::{Chunk, ChunkSpan, ReadStreams, Result, RowId, Stream, Summary};
 
 use super::super::Batch;
-use super::known::frames;
+use super::known::{Oldest, frames};
 use crate::exchange::Sort;
 
 impl ReadStreams for Batch<'_> {
@@ -62,10 +62,15 @@ impl ReadStreams for Batch<'_> {
         wanted: u64,
     ) -> Result<Vec<ChunkSpan>> {
         let sort = (execution, live);
-        let mut spans = match self.has_stream(execution)? {
+        let (mut spans, is_known) = match self.has_stream(execution)? {
             true => self.oldest_stored(sort, wanted),
-            false => vec![],
+            false => (vec![], true),
         };
+        // Without those that this round wrote, which come later: whoever trims goes on to want more,
+        // and so all that a batch trims is asked for at once.
+        if !is_known {
+            return Ok(spans);
+        }
         let written = self.round.streams.chunks.range((execution, 0)..=(execution, u64::MAX));
         let written = written.map(|(_, chunk)| chunk).filter(|chunk| chunk.live == live);
         spans.extend(written.map(|chunk| ChunkSpan { first: chunk.first, last: chunk.last() }));
@@ -86,13 +91,11 @@ impl ReadStreams for Batch<'_> {
         if !self.has_stream(execution)? {
             return Ok(None);
         }
-        match self.known.streams.summaries.get(&execution).cloned() {
-            Some(known) => Ok(known),
-            None => {
-                self.ask_summary(execution);
-                Err(Error::miss())
-            }
-        }
+        let known = self.known.streams.summaries.get(&execution).cloned();
+        Ok(known.unwrap_or_else(|| {
+            self.ask_summary(execution);
+            None
+        }))
     }
 }
 
@@ -128,14 +131,15 @@ impl Batch<'_> {
         }
     }
 
-    /// The oldest chunks that the database has, without those that this round has dropped.
-    fn oldest_stored(&mut self, sort: Sort, wanted: u64) -> Vec<ChunkSpan> {
+    /// The oldest chunks that the database has, without those that this round has dropped; and
+    /// whether enough of them are known.
+    fn oldest_stored(&mut self, sort: Sort, wanted: u64) -> (Vec<ChunkSpan>, bool) {
         let dropped = self.round.streams.dropped.get(&sort).copied().unwrap_or(0);
         let known = self.known.streams.oldest.get(&sort);
         let spans = known.map_or(&[][..], |known| &known.spans);
         let kept: Vec<ChunkSpan> =
             spans.iter().copied().filter(|span| span.last > dropped).collect();
-        let is_enough = known.is_some_and(|known| known.is_all()) || frames(&kept) >= wanted;
+        let is_enough = known.is_some_and(Oldest::is_all) || frames(&kept) >= wanted;
         if !is_enough {
             let gone = frames(spans) - frames(&kept);
             // Whoever has dropped more than is known here gets there in a few rounds.
@@ -143,7 +147,7 @@ impl Batch<'_> {
             let asked = self.ask().streams.oldest.entry(sort).or_default();
             *asked = wanted.saturating_add(gone).max(more).max(*asked);
         }
-        kept
+        (kept, is_enough)
     }
 
     /// The chunks of a range that the database has, at least as many as there is room for. No command

@@ -1,8 +1,8 @@
 //! Commands about streams that share a batch, and how often they go to the database.
 
 use everloom_core::{
-    Append, Claim, CloseStream, LeaseToken, Liveness, NewExecution, NewFrame, Payload, Policy,
-    RowId, Source, Submit,
+    Append, Claim, CloseStream, FrameMode, LeaseToken, Liveness, NewExecution, NewFrame, Payload,
+    Policy, RowId, Source, Submit,
 };
 
 use super::fake::FakePg;
@@ -28,7 +28,7 @@ fn durable() -> NewFrame {
 
 fn live() -> NewFrame {
     let keep = Liveness { floor: 1, ceiling: 1, ..Liveness::default() };
-    NewFrame { keep: everloom_core::FrameMode::Live(keep), ..durable() }
+    NewFrame { keep: FrameMode::Live(keep), ..durable() }
 }
 
 fn patch() -> NewFrame {
@@ -81,7 +81,7 @@ fn appends_of_one_batch_to_one_stream_see_each_other() {
 }
 
 #[test]
-fn a_stream_that_is_closed_in_a_batch_takes_no_more_in_it() {
+fn a_stream_that_is_closed_twice_in_a_batch_is_closed_once() {
     let mut store = FakePg::default();
     let lease = leases(&mut store, 1, 3).remove(0);
     let close = CloseStream { namespace: "default".into(), lease: lease.clone() };
