@@ -49,7 +49,7 @@ struct RoundTrips {
     rate: f64,
     p50_us: u64,
     p99_us: u64,
-    /// What the disk takes to make one page durable.
+    /// What the disk takes to make as much durable as a commit writes.
     fsync_us: u64,
     /// The median next to that.
     ratio: f64,
@@ -79,13 +79,15 @@ impl Suspension {
         for &callers in &self.callers {
             let name = format!("suspend_{callers}");
             let engine = stores.engine(&name, Durability::Full).await?;
+            let mut fsyncs = fsync(&stores)?;
             let before = stores.cpu_us();
             let (rate, latencies) = self.round_trips(&engine, callers).await?;
             let spent = stores.cpu_us().per(before, self.count);
             engine.close(Duration::from_secs(5)).await;
             stores.remove(&name).await?;
             let (p50_us, p99_us) = percentiles(latencies);
-            let fsync_us = fsync(&stores)?;
+            fsyncs.extend(fsync(&stores)?);
+            let (fsync_us, _) = percentiles(fsyncs);
             report.add(RoundTrips {
                 scenario: "suspend",
                 store: stores.name(),
@@ -228,15 +230,18 @@ async fn fill(engine: &Engine, count: u64) -> Result<()> {
     Ok(())
 }
 
-/// The median time to make a page durable where the databases lie.
-fn fsync(stores: &Stores) -> Result<u64> {
+/// About ten pages.
+const COMMIT: usize = 10 * 4096;
+
+/// How long it takes to make as much durable as a commit writes, where the databases lie.
+fn fsync(stores: &Stores) -> Result<Vec<Duration>> {
     let mut file: File = tempfile::tempfile_in(stores.folder())?;
     let mut latencies = Vec::new();
     for _ in 0..200 {
-        file.write_all(&[7; 4096])?;
         let at = Instant::now();
+        file.write_all(&[7; COMMIT])?;
         file.sync_data()?;
         latencies.push(at.elapsed());
     }
-    Ok(percentiles(latencies).0)
+    Ok(latencies)
 }

@@ -7,7 +7,8 @@ use everloom_core::{
     Chore, ChoreKind, Clock, Count, Cursor, Edge, EdgeId, Epoch, Error, EventScan, EventSlice,
     EventSpan, Execution, ExecutionId, Flow, FlowId, FlowRow, FlowScan, FlowSlice, Join, Key, Lane,
     LaneId, ListScan, ListSlice, MemberCount, Namespace, NamespaceId, PastLease, Payload, Read,
-    Request, RequestCounts, RequestId, Result, RouteId, RouteTable, RowId, Timestamp, WorkerRow,
+    ReadMail, Request, RequestCounts, RequestId, Result, RouteId, RouteTable, RowId, Timestamp,
+    WorkerRow,
 };
 
 use super::known::{Input, Named};
@@ -465,6 +466,10 @@ impl Batch<'_> {
             if self.wants.with_flows || self.wants.mail.along {
                 // The end of a member and a signal may let work go, and who waits for it is told.
                 let _ = self.routes(key.0);
+            }
+            if self.wants.mail.along {
+                // Whoever suspends signs.
+                let _ = self.signing_keys(key.0);
             }
             for lane in self.caches.likely_lanes(key.0) {
                 let _ = self.lane_by_id(lane);
