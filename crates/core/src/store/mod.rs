@@ -96,6 +96,8 @@ pub enum News {
     Elsewhere,
     /// Events that this process has committed can be read only now.
     Events,
+    /// Another process has appended to the stream of this execution.
+    Stream(ExecutionId),
 }
 
 /// What a store is.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use everloom_core::{Chunk, ChunkSpan, RowId, Stream, Summary};
+use everloom_core::{Chunk, ChunkSpan, ExecutionId, RowId, Stream, Summary};
 
 /// The frames of an execution that are live, or are not.
 pub(crate) type Sort = (RowId, bool);
@@ -35,6 +35,8 @@ pub(crate) struct LoadedStreams {
 #[derive(Debug, Default)]
 pub(crate) struct StreamChanges {
     pub(crate) streams: Vec<Stream>,
+    /// Whose streams went on: for those who watch elsewhere.
+    pub(crate) of: Vec<ExecutionId>,
     /// Up to these frames, before new ones are added.
     pub(crate) dropped_chunks: Vec<(Sort, u64)>,
     pub(crate) new_chunks: Vec<Chunk>,

@@ -7,7 +7,9 @@ use super::super::Batch;
 impl WriteStreams for Batch<'_> {
     fn put_stream(&mut self, execution: &Execution, stream: &Stream) -> Result<()> {
         self.expect_execution(execution.row)?;
-        self.overlay().streams.streams.insert(execution.row, stream.clone());
+        let streams = &mut self.overlay().streams;
+        streams.streams.insert(execution.row, stream.clone());
+        streams.ids.insert(execution.row, execution.id);
         Ok(())
     }
 
