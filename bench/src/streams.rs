@@ -7,7 +7,7 @@ use anyhow::{Result, bail, ensure};
 use clap::Args;
 use everloom::{
     Claim, Durability, Engine, ExecutionId, LeaseToken, NewExecution, NewFrame, Payload, Policy,
-    ReadStream,
+    TailStream,
 };
 use serde::Serialize;
 use tokio::task::JoinSet;
@@ -200,7 +200,7 @@ async fn leases(engine: &Engine, count: usize) -> Result<Vec<LeaseToken>> {
 
 /// Counts the frames of a stream until it closes.
 async fn watch(engine: Engine, execution: ExecutionId) -> Result<usize> {
-    let mut tail = engine.tail_stream(ReadStream::new(execution)).await?;
+    let mut tail = engine.tail_stream(TailStream::new(execution)).await?;
     let mut seen = 0;
     while let Some(frame) = tail.next().await {
         frame?;

@@ -8,5 +8,6 @@ mod postgres;
 mod processes;
 mod signing;
 mod storage;
+mod streams;
 mod suspension;
 mod transactions;
