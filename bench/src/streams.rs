@@ -84,6 +84,9 @@ struct Length {
 /// About the size of a token with what belongs to it.
 const TOKEN: &[u8] = br#"{"token":"everlasting"}"#;
 
+/// Frames of a stream that has just begun.
+const BEGINNING: usize = 100;
+
 /// More than are written.
 const KEEP_ALL: u64 = 10_000_000;
 
@@ -175,28 +178,31 @@ impl Streams {
         })
     }
 
-    /// What an append costs at the beginning and at the end of a long stream, without waiting for
-    /// the disk.
+    /// What an append costs at the end of a long stream and at the beginning of another, in turns,
+    /// so that what else the machine does concerns both; without waiting for the disk.
     async fn length(&self, stores: &Stores, kept: u64, report: &mut Report) -> Result<()> {
         let name = format!("streams_long_{kept}");
         let engine = stores.engine(&name, Durability::Normal).await?;
-        let lease = leases(&engine, 1, kept).await?.remove(0);
+        let leases = leases(&engine, 2, kept).await?;
+        let (long, short) = (&leases[0], &leases[1]);
         let bar = bar("one long stream", self.length as u64)?;
-        let sample = (self.length / 20).clamp(1, 500);
-        let mut latencies = Vec::with_capacity(self.length);
         for _ in 0..self.length {
-            let at = Instant::now();
-            engine.append(&lease, frames(1)).await?;
-            latencies.push(at.elapsed());
+            engine.append(long, frames(1)).await?;
             bar.inc(1);
+        }
+        for _ in 0..BEGINNING {
+            engine.append(short, frames(1)).await?;
+        }
+        let (mut ends, mut beginnings) = (Vec::new(), Vec::new());
+        for _ in 0..500 {
+            ends.push(append_timed(&engine, long).await?);
+            beginnings.push(append_timed(&engine, short).await?);
         }
         bar.finish_and_clear();
         engine.close(Duration::from_secs(10)).await;
         stores.remove(&name).await?;
-        // Not the very first: the database is still warming up.
-        let begin = percentiles(latencies.iter().skip(100).take(sample).copied().collect()).0;
-        let end = percentiles(latencies.iter().rev().take(sample).copied().collect()).0;
-        for (at, append_us) in [(100, begin), (self.length, end)] {
+        let (begin, end) = (percentiles(beginnings).0, percentiles(ends).0);
+        for (at, append_us) in [(BEGINNING, begin), (self.length, end)] {
             report.add(Length {
                 scenario: "stream_length",
                 store: stores.name(),
@@ -208,6 +214,12 @@ impl Streams {
         }
         Ok(())
     }
+}
+
+async fn append_timed(engine: &Engine, lease: &LeaseToken) -> Result<Duration> {
+    let at = Instant::now();
+    engine.append(lease, frames(1)).await?;
+    Ok(at.elapsed())
 }
 
 fn frames(batch: usize) -> Vec<NewFrame> {
