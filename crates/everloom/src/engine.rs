@@ -23,8 +23,10 @@ use everloom_core::{
     RetryRequest, RevokeLease, RevokeOutcome, Route, SetTags, Status, Submission, Submit,
     Submitted, TagChanges, Tagged, Timestamp, Unhold, WorkerPage,
 };
+use serde::Serialize;
 use tokio::time::{Instant, timeout_at};
 
+use crate::call::SubmitCall;
 use crate::driver::{Closed, Driver};
 use crate::follow::Follow;
 use crate::hub::Interest;
@@ -42,7 +44,7 @@ use crate::open::OpenOptions;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> everloom::Result<()> {
 /// let engine = Engine::open("memory").await?;
-/// let work = engine.submit(NewExecution::new("greet").input(Payload::bytes("world"))).await?;
+/// let work = engine.submit_one(NewExecution::new("greet").input(Payload::bytes("world"))).await?;
 /// let claimed = engine.claim(Claim::new("worker-1")).await?;
 /// let lease = &claimed.leases[0].lease;
 /// engine.complete(lease, Payload::bytes("hello world")).await?;
@@ -110,6 +112,10 @@ impl Engine {
     #[must_use]
     pub fn namespace(&self, name: &str) -> Self {
         Self { shared: Arc::clone(&self.shared), namespace: Arc::from(name) }
+    }
+
+    pub(crate) fn namespace_name(&self) -> &str {
+        &self.namespace
     }
 
     pub(crate) fn here(&self) -> String {
@@ -187,8 +193,14 @@ impl Drop for AbandonBackup {
 
 /// Submitting work and waiting for it.
 impl Engine {
+    /// Submits work of a kind, with an input that has a JSON form: await the answer, or its
+    /// result.
+    pub fn submit(&self, kind: impl Into<String>, input: &impl Serialize) -> SubmitCall {
+        SubmitCall::new(self.clone(), kind.into(), input)
+    }
+
     /// Submits one execution.
-    pub async fn submit(&self, execution: NewExecution) -> Result<Submission> {
+    pub async fn submit_one(&self, execution: NewExecution) -> Result<Submission> {
         let submitted = self.submit_batch(vec![execution]).await?;
         submitted.first().copied().ok_or_else(|| Error::bug("a submission got no answer"))
     }

@@ -12,11 +12,14 @@
 //! - `clock`, `watcher`: what happens because time passed, or because of another process;
 //! - `follow`, `tail`: the event log and an execution's frames as streams.
 
+mod backend;
+mod call;
 mod clock;
 mod driver;
 mod engine;
 mod flows;
 mod follow;
+pub mod handler;
 mod hub;
 mod open;
 mod queue;
@@ -27,11 +30,14 @@ mod suspension;
 mod sync;
 mod tail;
 mod watcher;
+mod worker;
 mod writer;
 
 #[cfg(test)]
 mod tests;
 
+pub use backend::{AnyAnswer, AnyCall, Backend, BoxFuture};
+pub use call::SubmitCall;
 pub use clock::{ManualClock, SystemClock, Timekeeper};
 pub use driver::Closed;
 pub use engine::Engine;
@@ -40,6 +46,7 @@ pub use everloom_sqlite::Durability;
 pub use follow::Follow;
 pub use open::{OpenOptions, examine};
 pub use tail::{Tail, TailStream};
+pub use worker::{Ctx, Drained, Fence, RunningWorker, StepCall, Worker};
 
 /// Submitting within a transaction of one's own on the engine's SQLite file.
 ///

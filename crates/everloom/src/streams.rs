@@ -19,7 +19,7 @@ impl Engine {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> everloom::Result<()> {
     /// let engine = Engine::open("memory").await?;
-    /// let id = engine.submit(NewExecution::new("write")).await?.id();
+    /// let id = engine.submit_one(NewExecution::new("write")).await?.id();
     /// let work = engine.claim(Claim::new("w")).await?.leases.remove(0);
     ///
     /// let appended = engine
@@ -63,7 +63,7 @@ impl Engine {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> everloom::Result<()> {
     /// let engine = Engine::open("memory").await?;
-    /// let id = engine.submit(NewExecution::new("write")).await?.id();
+    /// let id = engine.submit_one(NewExecution::new("write")).await?.id();
     /// let mut tail = engine.tail_stream(TailStream::new(id)).await?;
     ///
     /// let work = engine.claim(Claim::new("w")).await?.leases.remove(0);

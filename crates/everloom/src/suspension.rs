@@ -21,7 +21,7 @@ use crate::Engine;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> everloom::Result<()> {
 /// let engine = Engine::open("memory").await?;
-/// let id = engine.submit(NewExecution::new("refund")).await?.id();
+/// let id = engine.submit_one(NewExecution::new("refund")).await?.id();
 /// let work = engine.claim(Claim::new("w")).await?.leases.remove(0);
 ///
 /// let boss = Condition::approval("boss", 1);

@@ -25,14 +25,14 @@ async fn a_waiting_claim_gets_work_as_soon_as_it_is_submitted() {
     let engine = Engine::open("memory").await.unwrap();
     let waiting = waiting_claim(&engine, patient("worker")).await;
     tokio::task::yield_now().await;
-    engine.submit(NewExecution::new("work")).await.unwrap();
+    engine.submit_one(NewExecution::new("work")).await.unwrap();
     assert_eq!(waiting.await.unwrap().leases.len(), 1);
 }
 
 #[tokio::test]
 async fn a_waiting_claim_gets_work_that_is_unheld_resumed_or_released() {
     let engine = Engine::open("memory").await.unwrap();
-    let held = engine.submit(NewExecution::new("work").hold()).await.unwrap().id();
+    let held = engine.submit_one(NewExecution::new("work").hold()).await.unwrap().id();
     let waiting = waiting_claim(&engine, patient("one")).await;
     engine.unhold(held).await.unwrap();
     let first = waiting.await.unwrap().leases.remove(0);
@@ -43,7 +43,7 @@ async fn a_waiting_claim_gets_work_that_is_unheld_resumed_or_released() {
     assert_eq!((second.id(), second.attempt), (held, 2));
 
     engine.pause_lane("default").await.unwrap();
-    engine.submit(NewExecution::new("work")).await.unwrap();
+    engine.submit_one(NewExecution::new("work")).await.unwrap();
     let waiting = waiting_claim(&engine, patient("three")).await;
     engine.resume_lane("default").await.unwrap();
     assert_eq!(waiting.await.unwrap().leases.len(), 1);
@@ -102,7 +102,7 @@ async fn three_hundred_claims_under_a_random_timeout_leak_no_lease() {
 #[tokio::test]
 async fn a_cancel_is_seen_by_the_worker_on_renew() {
     let engine = Engine::open("memory").await.unwrap();
-    let id = engine.submit(NewExecution::new("work")).await.unwrap().id();
+    let id = engine.submit_one(NewExecution::new("work")).await.unwrap().id();
     let lease = engine.claim(Claim::new("worker")).await.unwrap().leases.remove(0).lease;
     engine.cancel_with(Cancel { reason: Some("no".into()), ..Cancel::new(id) }).await.unwrap();
     let renewal = engine.renew(vec![lease.clone()]).await.unwrap().remove(0);

@@ -60,7 +60,7 @@ async fn a_worker_that_waits_for_work_gets_a_node_as_soon_as_its_join_is_satisfi
 #[tokio::test]
 async fn a_parent_waits_for_its_children_without_a_lease_and_goes_on_with_their_results() {
     let engine = Engine::open("memory").await.unwrap();
-    engine.submit(NewExecution::new("parent")).await.unwrap();
+    engine.submit_one(NewExecution::new("parent")).await.unwrap();
     let parent = claim_one(&engine).await;
     let nodes = vec![node("a"), node("b")];
     let spawned = engine.spawn(&parent.lease, "split", nodes, SpawnInto::Own).await.unwrap();

@@ -208,7 +208,7 @@ async fn three_processes_complete_everything_once_while_one_dies_and_the_server_
 async fn every_process_works(engine: &Engine, after: &str) {
     for name in PROCESSES {
         let key = format!("after {after}: {name}");
-        let probe = || engine.submit(NewExecution::new("steady").lane(name).key(&key));
+        let probe = || engine.submit_one(NewExecution::new("steady").lane(name).key(&key));
         let id = insist(probe).await.id();
         insist(|| engine.wait(id)).await;
     }
@@ -290,7 +290,7 @@ fn up_to(max: usize) -> Claim {
 async fn call_all_kinds(engine: Engine, submitted: watch::Sender<usize>) {
     for _ in 0..ROUNDS {
         // Without a key: if a submission that was refused had happened, there would be two.
-        let id = insist(|| engine.submit(NewExecution::new("steady"))).await.id();
+        let id = insist(|| engine.submit_one(NewExecution::new("steady"))).await.id();
         submitted.send_modify(|count| *count += 1);
         work_off(&engine, insist(|| engine.claim(up_to(2))).await).await;
         insist(|| engine.status(id)).await;
@@ -355,7 +355,7 @@ async fn only_those_wait_for_a_lock_of_someone_else_who_need_it() {
         let engine = engine.clone();
         others.spawn(async move {
             for _ in 0..ROUNDS {
-                engine.submit(NewExecution::new("steady")).await.unwrap();
+                engine.submit_one(NewExecution::new("steady")).await.unwrap();
                 let claimed = engine.claim(up_to(1)).await.unwrap();
                 work_off(&engine, claimed).await;
             }

@@ -23,7 +23,7 @@ async fn work_goes_from_one_engine_to_a_claim_that_waits_in_another_and_back() {
         two.complete(&leased.lease, Payload::bytes("done")).await.unwrap();
         two
     });
-    let id = one.submit(NewExecution::new("work")).await.unwrap().id();
+    let id = one.submit_one(NewExecution::new("work")).await.unwrap().id();
     let end = one.wait_for(id, Duration::from_secs(20)).await.unwrap();
     assert_eq!(end.result.unwrap().bytes, b"done");
     worker.await.unwrap();
@@ -35,7 +35,7 @@ async fn a_follower_hears_of_what_another_engine_does() {
     let kinds = vec![EventKind::Submitted];
     let filter = EventFilter { kinds, ..EventFilter::default() };
     let mut events = one.subscribe(filter, From::Now).await.unwrap();
-    let id = two.submit(NewExecution::new("work")).await.unwrap().id();
+    let id = two.submit_one(NewExecution::new("work")).await.unwrap().id();
     assert_eq!(events.next().await.unwrap().unwrap().execution, Some(id));
 }
 

@@ -67,7 +67,7 @@ async fn mortal(file: &str, ledger: &str) {
     let worker = tokio::spawn(work(engine.clone(), "mortal", Ledger::open(ledger), None));
     for number in submitted..SHARE {
         let key = format!("mortal-{number}");
-        engine.submit(NewExecution::new("work").key(&key)).await.unwrap();
+        engine.submit_one(NewExecution::new("work").key(&key)).await.unwrap();
         own.note("submitted", &key);
     }
     worker.await.unwrap();
@@ -136,7 +136,7 @@ async fn complete_everything_through_kills(url: &str, scratch: &Scratch) {
         let mut mortal = live();
         for number in round * SHARE / KILLS..(round + 1) * SHARE / KILLS {
             let key = format!("lasting-{number}");
-            engine.submit(NewExecution::new("work").key(&key)).await.unwrap();
+            engine.submit_one(NewExecution::new("work").key(&key)).await.unwrap();
             own.note("submitted", &key);
         }
         until(async || Ledger::read(&ledgers[1], "began").len() > round).await;
@@ -259,7 +259,7 @@ async fn patient(url: &str, rounds: &str) {
 /// Submits one execution and leaves.
 async fn submitter(file: &str) {
     let engine = Engine::open(file).await.unwrap();
-    engine.submit(NewExecution::new("work")).await.unwrap();
+    engine.submit_one(NewExecution::new("work")).await.unwrap();
     engine.close(Duration::from_secs(5)).await;
 }
 
@@ -285,7 +285,7 @@ const BUSY: usize = 300;
 async fn busy(file: &str, name: &str) {
     let engine = Engine::open(file).await.unwrap();
     for _ in 0..BUSY {
-        engine.submit(NewExecution::new("work").tag("process", name)).await.unwrap();
+        engine.submit_one(NewExecution::new("work").tag("process", name)).await.unwrap();
         let claimed = engine.claim(Claim::new(name)).await.unwrap();
         engine.complete(&claimed.leases[0].lease, Payload::default()).await.unwrap();
     }

@@ -72,7 +72,7 @@ async fn a_batch_shared_with_one_that_does_not_fit_is_answered_alike_and_nothing
     for number in 0..60 {
         let engine = engine.clone();
         let input = Payload::bytes(vec![1; if number % 2 == 0 { 10 } else { 30_000 }]);
-        calls.spawn(async move { engine.submit(NewExecution::new("work").input(input)).await });
+        calls.spawn(async move { engine.submit_one(NewExecution::new("work").input(input)).await });
     }
     let mut accepted = 0;
     while let Some(answer) = calls.join_next().await {
@@ -88,7 +88,7 @@ async fn a_batch_shared_with_one_that_does_not_fit_is_answered_alike_and_nothing
 async fn a_file_without_a_write_ahead_log_serves_as_well() {
     let scratch = Scratch::new();
     let engine = Engine::options().wal(false).open(scratch.url()).await.unwrap();
-    let id = engine.submit(NewExecution::new("work")).await.unwrap().id();
+    let id = engine.submit_one(NewExecution::new("work")).await.unwrap().id();
     let lease = engine.claim(Claim::new("worker")).await.unwrap().leases.remove(0).lease;
     engine.complete(&lease, Payload::default()).await.unwrap();
     assert_eq!(engine.wait(id).await.unwrap().status, Status::Completed);
@@ -113,7 +113,7 @@ async fn the_same_file_opened_twice_is_one_engine() {
         let claim = Claim { wait: Duration::from_secs(4), ..Claim::new("worker") };
         async move { two.claim(claim).await }
     });
-    one.submit(NewExecution::new("work")).await.unwrap();
+    one.submit_one(NewExecution::new("work")).await.unwrap();
     assert_eq!(waiting.await.unwrap().unwrap().leases.len(), 1);
     one.close(Duration::from_secs(5)).await;
     // A closed engine is not handed out again.
@@ -126,7 +126,7 @@ async fn databases_in_memory_are_one_per_name_and_process() {
     let one = Engine::open("file:shared?mode=memory&cache=shared").await.unwrap();
     let same = Engine::open("file:shared?mode=memory&cache=shared").await.unwrap();
     let other = Engine::open("file:other?mode=memory&cache=shared").await.unwrap();
-    one.submit(NewExecution::new("work")).await.unwrap();
+    one.submit_one(NewExecution::new("work")).await.unwrap();
     assert_eq!(count(&same, Status::Waiting).await, 1);
     assert_eq!(count(&other, Status::Waiting).await, 0);
     assert_eq!(same.about().await.unwrap().store.unwrap().store, "sqlite");
@@ -139,17 +139,17 @@ async fn everything_is_there_after_a_restart_and_a_cursor_goes_on() {
     let kinds = vec![EventKind::Submitted];
     let filter = || EventFilter { kinds: kinds.clone(), ..EventFilter::default() };
     let mut events = engine.subscribe(filter(), From::Oldest).await.unwrap();
-    let first = engine.submit(NewExecution::new("work").key("one")).await.unwrap();
+    let first = engine.submit_one(NewExecution::new("work").key("one")).await.unwrap();
     assert_eq!(events.next().await.unwrap().unwrap().execution, Some(first.id()));
     let seen = events.cursor();
-    let second = engine.submit(NewExecution::new("work")).await.unwrap();
+    let second = engine.submit_one(NewExecution::new("work")).await.unwrap();
     drop(events);
     engine.close(Duration::from_secs(5)).await;
 
     let engine = scratch.engine().await;
     let mut events = engine.subscribe(filter(), From::After(seen)).await.unwrap();
     assert_eq!(events.next().await.unwrap().unwrap().execution, Some(second.id()));
-    let again = engine.submit(NewExecution::new("work").key("one")).await.unwrap();
+    let again = engine.submit_one(NewExecution::new("work").key("one")).await.unwrap();
     assert_eq!((again.id(), again.is_duplicate()), (first.id(), true));
 }
 
@@ -164,7 +164,7 @@ async fn a_backup_made_under_load_is_a_whole_database() {
         let engine = engine.clone();
         async move {
             loop {
-                engine.submit(NewExecution::new("late")).await.unwrap();
+                engine.submit_one(NewExecution::new("late")).await.unwrap();
             }
         }
     });

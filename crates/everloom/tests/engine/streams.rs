@@ -25,7 +25,7 @@ async fn claim_one(engine: &Engine) -> Leased {
 }
 
 async fn begin(engine: &Engine, policy: Policy) -> Leased {
-    engine.submit(NewExecution::new("work").policy(policy)).await.unwrap();
+    engine.submit_one(NewExecution::new("work").policy(policy)).await.unwrap();
     claim_one(engine).await
 }
 
@@ -124,7 +124,7 @@ async fn each_append_of_another_process_wakes_a_tail() {
     for (url, ledger) in [(scratch.url(), "sqlite"), (&postgres_url(), "postgres")] {
         let ledger = scratch.beside(ledger);
         let engine = open(url).await;
-        let id = engine.submit(NewExecution::new("work")).await.unwrap().id();
+        let id = engine.submit_one(NewExecution::new("work")).await.unwrap().id();
         let mut tail = engine.tail_stream(TailStream::new(id)).await.unwrap();
         let settings = [("EVERLOOM_TEST_FILE", url), ("EVERLOOM_TEST_LEDGER", text(&ledger))];
         let mut child = another_process("teller", &settings);

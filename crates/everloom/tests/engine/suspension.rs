@@ -26,7 +26,7 @@ fn at(key: &str) -> SignalTo {
 #[tokio::test]
 async fn a_waiting_claim_gets_an_execution_as_soon_as_a_signal_resumes_it() {
     let engine = Engine::open("memory").await.unwrap();
-    let id = engine.submit(NewExecution::new("work")).await.unwrap().id();
+    let id = engine.submit_one(NewExecution::new("work")).await.unwrap().id();
     let lease = claim_one(&engine).await.lease;
     engine.suspend(Suspend::new(lease, Condition::at("go"))).await.unwrap();
     wakes(&engine, &engine, id).await;
@@ -37,7 +37,7 @@ async fn a_signal_by_another_engine_wakes_a_waiting_claim() {
     let scratch = Scratch::new();
     for url in [scratch.url(), &postgres_url()] {
         let (here, there) = (Engine::open(url).await.unwrap(), Engine::open(url).await.unwrap());
-        let id = here.submit(NewExecution::new("work")).await.unwrap().id();
+        let id = here.submit_one(NewExecution::new("work")).await.unwrap().id();
         let lease = claim_one(&here).await.lease;
         here.suspend(Suspend::new(lease, Condition::at("go"))).await.unwrap();
         wakes(&here, &there, id).await;
