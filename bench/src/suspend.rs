@@ -140,7 +140,7 @@ impl Suspension {
             let work = NewExecution::new("work").input(Payload::bytes(INPUT));
             let mut latencies = Vec::new();
             for _ in 0..self.claims {
-                engine.submit(work.clone()).await?;
+                engine.submit_one(work.clone()).await?;
                 let at = Instant::now();
                 let claimed = engine.claim(Claim::new("worker")).await?;
                 latencies.push(at.elapsed());

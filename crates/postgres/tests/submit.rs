@@ -167,7 +167,7 @@ fn a_rolled_back_submission_leaves_nothing() {
     let new = work().key("k").lane("new").tag("a", "b").input(Payload::bytes("x"));
     open.submit(new).unwrap();
     open.submitter = open.submitter.clone().namespace("new");
-    open.submit_one(NewExecution::new("new").capability("gpu")).unwrap();
+    open.submit(NewExecution::new("new").capability("gpu")).unwrap();
     open.rollback();
     assert_eq!(contents(&schema), before);
     drop(store);
@@ -248,7 +248,7 @@ fn a_transaction_that_stays_open_delays_nobody() {
     }
     // Duplicates of what exists, and names nobody has used yet.
     assert!(open.submit(work().lane("default").key("known")).unwrap().is_duplicate());
-    open.submit_one(NewExecution::new("new").lane("new")).unwrap();
+    open.submit(NewExecution::new("new").lane("new")).unwrap();
 
     for (lane, key) in [("default", "a"), ("capped", "b")] {
         run(&mut store, in_lane(lane, key)).expect("a submission does not wait");

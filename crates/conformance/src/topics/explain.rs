@@ -60,7 +60,7 @@ pub fn held_work_that_sleeps_says_both(lab: &mut Lab) {
 }
 
 pub fn a_lack_of_workers_that_serve_it_is_named(lab: &mut Lab) {
-    let id = lab.submit_one(NewExecution::new("render").capability("gpu"));
+    let id = lab.submit(NewExecution::new("render").capability("gpu"));
     assert_eq!(blocked_by(lab, id), names([]));
     lab.ok(RegisterWorker::new("pool", "plain"));
     says(lab, id, &["None of the 1 registered workers", "`render`", "gpu"]);

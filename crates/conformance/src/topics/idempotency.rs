@@ -172,8 +172,8 @@ pub fn an_explicit_delete_frees_key_and_id(lab: &mut Lab) {
     let first = lab.submit(work().key("k").id(id(1)));
     finish(lab, first);
     lab.ok(delete(first));
-    assert_eq!(lab.submit_one(NewExecution::new("other").key("k")), lab.claim("w").id());
-    lab.submit_one(NewExecution::new("other").id(id(1)));
+    assert_eq!(lab.submit(NewExecution::new("other").key("k")), lab.claim("w").id());
+    lab.submit(NewExecution::new("other").id(id(1)));
 }
 
 pub fn a_replayed_execution_holds_its_key_again(lab: &mut Lab) {

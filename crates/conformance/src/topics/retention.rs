@@ -97,7 +97,7 @@ pub fn retention_goes_on_after_a_restart(lab: &mut Lab) {
 pub fn an_id_whose_execution_was_removed_is_free(lab: &mut Lab) {
     let id = lab.bring(Status::Completed, kept_for(1000).id(id(1)));
     lab.advance(secs(61));
-    assert_eq!(lab.submit_one(NewExecution::new("other").id(id)), id);
+    assert_eq!(lab.submit(NewExecution::new("other").id(id)), id);
     assert_eq!((lab.get(id).kind, lab.attempts(id)), ("other".into(), vec![]));
 }
 

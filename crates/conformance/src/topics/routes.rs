@@ -15,15 +15,15 @@ fn having<const N: usize>(capabilities: [&str; N]) -> Claim {
 }
 
 pub fn a_worker_gets_only_the_kinds_it_serves(lab: &mut Lab) {
-    let mail = lab.submit_one(NewExecution::new("mail"));
-    let fax = lab.submit_one(NewExecution::new("fax"));
-    lab.submit_one(NewExecution::new("mailer"));
+    let mail = lab.submit(NewExecution::new("mail"));
+    let fax = lab.submit(NewExecution::new("fax"));
+    lab.submit(NewExecution::new("mailer"));
     assert_eq!(lab.claimed_ids(serving(["mail"])), [mail]);
     assert_eq!(lab.claimed_ids(serving(["phone", "fax"])), [fax]);
 }
 
 pub fn a_worker_that_names_no_kinds_serves_them_all(lab: &mut Lab) {
-    let ids = ["a", "b", "c"].map(|kind| lab.submit_one(NewExecution::new(kind)));
+    let ids = ["a", "b", "c"].map(|kind| lab.submit(NewExecution::new(kind)));
     assert_eq!(lab.claimed_ids(up_to(1000)), ids);
 }
 
@@ -59,7 +59,7 @@ pub fn ten_thousand_better_placed_of_another_kind_hide_nothing(lab: &mut Lab) {
     for _ in 0..10 {
         lab.submit_all((0..1000).map(|_| NewExecution::new("other").priority(9000)));
     }
-    let mine = lab.submit_one(NewExecution::new("mine").priority(0));
+    let mine = lab.submit(NewExecution::new("mine").priority(0));
     assert_eq!(lab.claimed_ids(serving(["mine"])), [mine]);
 }
 
@@ -73,9 +73,9 @@ pub fn ten_thousand_better_placed_beyond_its_capabilities_hide_nothing(lab: &mut
 }
 
 pub fn a_kind_that_appears_later_reaches_workers_that_asked_before(lab: &mut Lab) {
-    lab.submit_one(NewExecution::new("early"));
+    lab.submit(NewExecution::new("early"));
     assert_eq!(lab.claims(up_to(1000)).len(), 1);
-    let late = lab.submit_one(NewExecution::new("late"));
+    let late = lab.submit(NewExecution::new("late"));
     assert_eq!(lab.claimed_ids(up_to(1000)), [late]);
 }
 

@@ -82,7 +82,7 @@ async fn an_engine_that_never_saw_a_lane_lets_its_sleeping_work_go() {
     let url = postgres_url();
     let one = Engine::options().ticks(false).open(&url).await.unwrap();
     let later = NewExecution::new("work").lane("unknown").delay(Duration::from_millis(1));
-    one.submit(later).await.unwrap();
+    one.submit_one(later).await.unwrap();
     // Opened afterwards, and asked for nothing that would name the lane: only its clock works.
     let two = Engine::open(&format!("{url}&application_name=two")).await.unwrap();
     let lanes = vec!["unknown".to_owned()];

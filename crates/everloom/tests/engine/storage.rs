@@ -43,7 +43,7 @@ async fn a_full_disk_refuses_writes_and_the_engine_goes_on_serving() {
     let large = || NewExecution::new("work").input(Payload::bytes(vec![1; 20_000]));
     let mut accepted = Vec::new();
     let error = loop {
-        match engine.submit(large()).await {
+        match engine.submit_one(large()).await {
             Ok(submitted) => accepted.push(submitted.id()),
             Err(error) => break error,
         }
@@ -61,7 +61,7 @@ async fn a_full_disk_refuses_writes_and_the_engine_goes_on_serving() {
         }
     }
     assert!(freed > 0, "nothing could be removed from a full file");
-    engine.submit(large()).await.unwrap();
+    engine.submit_one(large()).await.unwrap();
 }
 
 #[tokio::test]

@@ -93,7 +93,7 @@ async fn a_worker_of_another_process_hears_of_a_commit_on_sqlite() {
 async fn an_operator_sees_what_the_inbox_refused_and_tries_it_again() {
     let scratch = Scratch::new();
     let engine = scratch.engine().await;
-    engine.submit(work()).await.unwrap();
+    engine.submit_one(work()).await.unwrap();
     engine.drain_lane("default").await.unwrap();
     let conn = Connection::open(&scratch.file).unwrap();
     conn.execute_batch("INSERT INTO inbox (kind) VALUES ('work'), ('work')").unwrap();
