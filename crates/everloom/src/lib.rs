@@ -46,7 +46,10 @@ pub use everloom_sqlite::Durability;
 pub use follow::Follow;
 pub use open::{OpenOptions, examine};
 pub use tail::{Tail, TailStream};
-pub use worker::{Ctx, Drained, Fence, RunningWorker, StepCall, Worker};
+pub use worker::{
+    ApprovalWait, Callback, Child, Ctx, Decision, Drained, Fence, RunningWorker, SignalWait,
+    SpawnCall, StepCall, Worker,
+};
 
 /// Submitting within a transaction of one's own on the engine's SQLite file.
 ///

@@ -1,13 +1,17 @@
 //! Workers: processes that run handlers.
 
+mod child;
 mod ctx;
 mod park;
 mod pump;
 mod run;
+mod signal;
 mod step;
 
+pub use child::{Child, SpawnCall};
 pub use ctx::{Ctx, Fence};
 pub use pump::{Drained, RunningWorker};
+pub use signal::{ApprovalWait, Callback, Decision, SignalWait};
 pub use step::StepCall;
 
 use std::any::{Any, TypeId};

@@ -41,6 +41,23 @@ impl Waits {
         self.open.is_empty()
     }
 
+    /// The first signal that is meant, if it has come.
+    pub(super) fn take_signal(
+        &mut self,
+        is_meant: impl Fn(&SignalView) -> bool,
+    ) -> Option<SignalView> {
+        let index = self.signals.iter().position(is_meant)?;
+        Some(self.signals.remove(index))
+    }
+
+    /// All signals that are meant and have come.
+    pub(super) fn take_signals(
+        &mut self,
+        is_meant: impl Fn(&SignalView) -> bool,
+    ) -> Vec<SignalView> {
+        self.signals.extract_if(.., |signal| is_meant(signal)).collect()
+    }
+
     fn wake(&self) {
         for (_, waker) in self.open.values() {
             waker.wake_by_ref();
@@ -64,7 +81,11 @@ impl Ctx {
     }
 
     /// Waits until `ready` has an answer, which it may have at once.
-    async fn wait<T>(&self, wait: Wait, mut ready: impl FnMut(&mut Memory) -> Option<T>) -> T {
+    pub(super) async fn wait<T>(
+        &self,
+        wait: Wait,
+        mut ready: impl FnMut(&mut Memory) -> Option<T>,
+    ) -> T {
         let mut place = Place { ctx: self.clone(), id: None };
         poll_fn(|cx| {
             let mut memory = self.memory();
@@ -199,18 +220,25 @@ impl Ctx {
     }
 
     async fn sleep_as(&self, name: &str, until: Timestamp) -> Result<(), Error> {
-        let occurrence = self.occurrence(name);
-        let until = match self.recorded(name, occurrence, "sleep")? {
-            Some(recorded) => Timestamp::from_input(recorded)?,
-            // On record first, so that whoever runs it again does not begin to sleep anew.
-            None => {
-                let recorded = self.record(name, occurrence, "sleep", until.into_output()?).await?;
-                Timestamp::from_input(recorded)?
-            }
-        };
+        let until = self.recorded_time(name, until).await?;
         if self.now() < until {
             self.wait(Wait::Time(until), |_| None::<()>).await;
         }
         Ok(())
+    }
+
+    /// A time that is on record before it is waited for, so that whoever runs the handler again
+    /// does not begin to wait anew.
+    pub(super) async fn recorded_time(
+        &self,
+        name: &str,
+        until: Timestamp,
+    ) -> Result<Timestamp, Error> {
+        let occurrence = self.occurrence(name);
+        let recorded = match self.recorded(name, occurrence, "sleep")? {
+            Some(recorded) => recorded,
+            None => self.record(name, occurrence, "sleep", until.into_output()?).await?,
+        };
+        Timestamp::from_input(recorded)
     }
 }
