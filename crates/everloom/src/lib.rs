@@ -29,6 +29,7 @@ mod streams;
 mod suspension;
 mod sync;
 mod tail;
+pub mod test;
 mod watcher;
 mod worker;
 mod writer;

@@ -3,7 +3,7 @@
 mod child;
 mod ctx;
 mod park;
-mod pump;
+pub(crate) mod pump;
 mod run;
 mod signal;
 mod step;

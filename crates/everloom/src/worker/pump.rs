@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use everloom_core::{
-    Claim, HeartbeatWorker, LeaseLost, LeaseToken, Leased, RegisterWorker, Renew, Renewal,
+    Claim, HeartbeatWorker, LeaseLost, LeaseToken, Leased, RegisterWorker, Renew, Renewal, Result,
 };
 use tokio::sync::{Notify, watch};
 use tokio::task::{JoinHandle, JoinSet};
@@ -39,7 +39,8 @@ pub struct Drained {
     pub given_back: usize,
 }
 
-struct Shared {
+/// What all parts of a worker share.
+pub(crate) struct Shared {
     calls: Calls,
     instance: String,
     name: String,
@@ -66,20 +67,7 @@ struct Held {
 }
 
 pub(super) fn start(worker: Worker) -> RunningWorker {
-    let shared = Arc::new(Shared {
-        instance: worker.instance_id(),
-        calls: worker.calls,
-        name: worker.name,
-        lanes: worker.lanes,
-        capabilities: worker.capabilities,
-        handlers: worker.handlers,
-        concurrency: worker.concurrency,
-        lease_ttl: worker.lease_ttl,
-        data: Arc::new(worker.data),
-        running: Mutex::default(),
-        freed: Notify::new(),
-        stopping: watch::Sender::new(false),
-    });
+    let shared = Shared::of(worker);
     let pump = tokio::spawn(Arc::clone(&shared).run());
     RunningWorker { shared, pump: Some(pump) }
 }
@@ -130,6 +118,51 @@ impl Drop for RunningWorker {
 }
 
 impl Shared {
+    pub(crate) fn of(worker: Worker) -> Arc<Self> {
+        Arc::new(Self {
+            instance: worker.instance_id(),
+            calls: worker.calls,
+            name: worker.name,
+            lanes: worker.lanes,
+            capabilities: worker.capabilities,
+            handlers: worker.handlers,
+            concurrency: worker.concurrency,
+            lease_ttl: worker.lease_ttl,
+            data: Arc::new(worker.data),
+            running: Mutex::default(),
+            freed: Notify::new(),
+            stopping: watch::Sender::new(false),
+        })
+    }
+
+    /// Claims what there is and runs it to its end, without any clock; says whether there was
+    /// anything. Dropping the future stops all of it where it is.
+    pub(crate) async fn work_off(self: &Arc<Self>) -> Result<bool> {
+        let mut handlers = JoinSet::new();
+        let claim = Claim { wait: Duration::ZERO, ..self.claim(self.room()) };
+        let asked = Instant::now();
+        let claimed = self.calls.backend().claim(claim).await?;
+        let any = !claimed.is_empty();
+        for leased in claimed.leases {
+            self.take(&mut handlers, leased, asked);
+        }
+        while handlers.join_next().await.is_some() {}
+        Ok(any)
+    }
+
+    fn claim(&self, (kinds, max): (Vec<String>, usize)) -> Claim {
+        Claim {
+            namespace: self.calls.here(),
+            lanes: self.lanes.clone(),
+            kinds,
+            capabilities: self.capabilities.clone(),
+            max,
+            lease_ttl: self.lease_ttl,
+            wait: PATIENCE,
+            ..Claim::new(&self.instance)
+        }
+    }
+
     fn running(&self) -> MutexGuard<'_, HashMap<LeaseKey, Held>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -164,17 +197,22 @@ impl Shared {
         tokio::join!(renewing, beating, claiming);
     }
 
+    /// Makes the worker known; what it had before is taken from it.
+    pub(crate) async fn register_once(&self) -> Result<()> {
+        let register = RegisterWorker {
+            namespace: self.calls.here(),
+            lanes: self.lanes.clone(),
+            kinds: self.handlers.keys().cloned().collect(),
+            capabilities: self.capabilities.clone(),
+            ..RegisterWorker::new(&self.name, &self.instance)
+        };
+        self.calls.apply(register).await.map(drop)
+    }
+
     async fn register(&self) {
         loop {
-            let register = RegisterWorker {
-                namespace: self.calls.here(),
-                lanes: self.lanes.clone(),
-                kinds: self.handlers.keys().cloned().collect(),
-                capabilities: self.capabilities.clone(),
-                ..RegisterWorker::new(&self.name, &self.instance)
-            };
-            match self.calls.apply(register).await {
-                Ok(_) => return,
+            match self.register_once().await {
+                Ok(()) => return,
                 Err(error) => {
                     tracing::warn!(worker = self.instance, %error, "can not register");
                     tokio::time::sleep(PAUSE).await;
@@ -228,18 +266,8 @@ impl Shared {
             }
             while handlers.try_join_next().is_some() {}
             let full = kinds.len() < self.handlers.len();
-            let claim = Claim {
-                namespace: self.calls.here(),
-                lanes: self.lanes.clone(),
-                kinds,
-                capabilities: self.capabilities.clone(),
-                max,
-                lease_ttl: self.lease_ttl,
-                wait: PATIENCE,
-                ..Claim::new(&self.instance)
-            };
             let asked = Instant::now();
-            let claiming = self.calls.backend().claim(claim);
+            let claiming = self.calls.backend().claim(self.claim((kinds, max)));
             let claimed = tokio::select! {
                 claimed = claiming => claimed,
                 // Work of a kind that was full may be there.
