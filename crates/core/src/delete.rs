@@ -90,7 +90,8 @@ pub(crate) fn sweep(tx: &mut dyn Tx, cx: &Context, rows: usize) -> Result<Slice>
         true => 0,
         false => tx.trim_events(cx.now.before(kept), rows)?,
     };
-    let more = [retired.len(), keys, events].into_iter().any(|done| done >= rows);
+    let gates = tx.trim_gates(cx.now, rows)?;
+    let more = [retired.len(), keys, events, gates].into_iter().any(|done| done >= rows);
     let due_at = if more { cx.now } else { cx.now + cx.settings.sweep_every };
     Ok(Slice::More { due_at })
 }

@@ -11,7 +11,7 @@ use crate::model::{
 };
 use crate::steps::KeepSteps;
 use crate::store::Tx;
-use crate::{flow, stream};
+use crate::{flow, limit, stream};
 
 /// Starts a new run of an ended execution: retries and reclaims begin at zero, its deadline is as
 /// far away as it was when it was submitted, and it keeps its rank.
@@ -110,6 +110,7 @@ pub(crate) fn reopen(
     tx.drop_result(execution.row)?;
     tx.save(execution)?;
     stream::reopened(tx, execution)?;
+    limit::reopened(tx, execution)?;
     let data = json!({ "ended": ended, "run": execution.run });
     log(tx, cx, execution, EventKind::Replayed, None, Some(data))
 }
