@@ -160,7 +160,12 @@ fn what_is_put_again_replaces_what_was_there() {
         last: 1 << 40,
         durable: KeptFrames { frames: 7, gone: 1 << 39 },
         live: KeptFrames { frames: 1, gone: 3 },
-        rate: Some(Rate { average: 0.1, at: at(4), frames: 2 }),
+        rate: Some(Rate {
+            average: 0.1,
+            at: at(4),
+            frames: 2,
+            within: std::time::Duration::from_millis(3),
+        }),
         summary: 5,
         closed: Some(closed),
     };
