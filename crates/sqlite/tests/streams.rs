@@ -155,7 +155,7 @@ fn only_whole_chunks_of_one_sort_of_one_stream_are_dropped() {
 
 #[test]
 fn what_is_put_again_replaces_what_was_there() {
-    let closed = StreamClosed { at: at(9), why: StreamEnd::Finished };
+    let closed = StreamClosed { at: at(9), why: StreamEnd::Finished, attempt: Some(3) };
     let full = StreamState {
         last: 1 << 40,
         durable: KeptFrames { frames: 7, gone: 1 << 39 },
