@@ -134,6 +134,16 @@ pub(crate) const DROP: &str = "
     WHERE chunks.execution = old.execution AND chunks.live = old.live
         AND chunks.first <= old.through AND chunks.last <= old.through";
 
-pub(crate) const DROP_ALL: &str = "
+/// What is left of executions that are gone, which nobody else looks for.
+pub(crate) const TRIM: &str = "
+    WITH left_over AS MATERIALIZED (
+        SELECT chunks.execution, chunks.live, chunks.first
+        FROM unnest($1::bigint[]) AS gone (execution)
+        JOIN chunks ON chunks.execution = gone.execution
+        LIMIT $2
+    )
     DELETE FROM chunks
-    WHERE execution = ANY ($1)";
+    USING left_over
+    WHERE chunks.execution = left_over.execution AND chunks.live = left_over.live
+        AND chunks.first = left_over.first
+    RETURNING 1";

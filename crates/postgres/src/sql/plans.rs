@@ -159,7 +159,7 @@ fn hot_statements_use_their_indexes() {
         (chunks::OLDEST, "chunks_pkey"),
         (chunks::OLDEST_ALONG, "chunks_pkey"),
         (chunks::DROP, "chunks_pkey"),
-        (chunks::DROP_ALL, "chunks_pkey"),
+        (chunks::TRIM, "chunks_pkey"),
         (summaries::OF, "summaries_pkey"),
         (summaries::ALONG, "summaries_pkey"),
         (summaries::DROP_ALL, "summaries_pkey"),
