@@ -360,17 +360,16 @@ pub fn what_ends_before_an_attempt_closes_its_stream_too(lab: &mut Lab) {
     assert_eq!(lab.closed(graph["b"]), Some(StreamEnd::Skipped));
     assert_eq!(closings(lab, graph["b"]), Vec::<serde_json::Value>::new());
     // What an earlier run has put out is closed again.
-    let ends: [(StreamEnd, fn(&mut Lab, ExecutionId)); 2] = [
-        (StreamEnd::Cancelled, |lab, id| lab.run(Cancel::new(id))),
-        (StreamEnd::Expired, |lab, _| lab.advance(hours(1))),
-    ];
-    for (why, end) in ends {
+    for why in [StreamEnd::Cancelled, StreamEnd::Expired] {
         let lease = lab.lease(work().policy(policy(json!({ "deadline_ms": 60_000 }))));
         lab.ok(append(&lease, [frame("a")]));
         lab.ok(complete(&lease));
         lab.ok(replay(lease.id()));
         assert_eq!(lab.closed(lease.id()), None);
-        end(lab, lease.id());
+        match why {
+            StreamEnd::Cancelled => lab.run(Cancel::new(lease.id())),
+            _ => lab.advance(hours(1)),
+        }
         assert_eq!(lab.closed(lease.id()), Some(why));
         let told = |why| json!({ "why": why, "frames": 1 });
         assert_eq!(closings(lab, lease.id()), [told(StreamEnd::Completed), told(why)]);
