@@ -26,7 +26,8 @@ impl Walk<'_> {
     /// Does one thing: a single command, or a moment that passes.
     pub(super) fn act(&mut self) {
         // Now and then something else, because lanes that drain take nothing new.
-        if self.seen.len() < POPULATION && self.random.percent(90) {
+        let few = self.seen.len() < POPULATION;
+        if self.seen.is_empty() || (few && self.random.percent(90)) {
             return self.submit();
         }
         match self.random.below(120) {
