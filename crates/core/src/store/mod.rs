@@ -396,7 +396,8 @@ pub trait Tx: Read + WriteMail + WriteStreams {
     fn save_member(&mut self, execution: &Execution) -> Result<()>;
 
     /// Removes an execution with its input, result, tags, ended leases, join, edges, suspensions,
-    /// waitpoints, signals, steps and stream.
+    /// waitpoints, signals, steps, stream and summary. The chunks of the stream stay until
+    /// [`WriteStreams::trim_chunks`]: there may be very many.
     fn remove(&mut self, execution: &Execution) -> Result<()>;
 
     /// Sets or replaces an execution's result.
