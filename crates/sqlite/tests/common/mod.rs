@@ -121,6 +121,7 @@ pub(crate) fn leased(mut execution: Execution, worker: &str, until: Timestamp) -
         until,
         ttl: Duration::from_secs(30),
         cancel: None,
+        pause: None,
     });
     execution.epoch.0 += 1;
     execution
