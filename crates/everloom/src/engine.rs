@@ -235,7 +235,7 @@ impl Engine {
     pub async fn claim(&self, claim: Claim) -> Result<Claimed> {
         let claim = Claim { namespace: self.here(), ..claim };
         if claim.wait.is_zero() {
-            return self.claim_once(claim).await;
+            return self.claim_now(claim).await;
         }
         let deadline = Instant::now() + claim.wait.min(Limits::WAIT_MAX);
         let mut seat = self.driver().hub().stand_in_line(Interest {
@@ -246,7 +246,7 @@ impl Engine {
         });
         loop {
             seat.stand();
-            let claimed = self.claim_once(claim.clone()).await?;
+            let claimed = self.claim_now(claim.clone()).await?;
             if !claimed.is_empty() {
                 seat.took(|work| includes(&claimed, work));
                 return Ok(claimed);
@@ -259,6 +259,16 @@ impl Engine {
             let recheck = deadline.min(now + self.driver().options().recheck);
             // Whether it was called or not, the next try tells.
             let _ = timeout_at(recheck, seat.called()).await;
+        }
+    }
+
+    /// What there is now, however much of what limits hold back stands before it.
+    async fn claim_now(&self, claim: Claim) -> Result<Claimed> {
+        loop {
+            let claimed = self.claim_once(claim.clone()).await?;
+            if !claimed.is_empty() || !claimed.more {
+                return Ok(claimed);
+            }
         }
     }
 

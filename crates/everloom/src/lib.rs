@@ -18,6 +18,7 @@ mod engine;
 mod flows;
 mod follow;
 mod hub;
+mod limits;
 mod open;
 mod queue;
 mod readers;

@@ -90,6 +90,13 @@ pub struct DetachLimit {
     pub from: AttachTo,
 }
 
+impl DetachLimit {
+    /// Takes something out from under a limit.
+    pub fn new(limit: LimitName, from: AttachTo) -> Self {
+        Self { namespace: default_name(), limit, from }
+    }
+}
+
 /// It is as asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
@@ -101,6 +108,20 @@ pub enum LimitChanged {
 }
 
 impl AttachLimit {
+    /// Puts something under a budget, of which nothing is put by.
+    pub fn budget(budget: impl Into<String>, to: AttachTo) -> Self {
+        Self::new(LimitName::Budget(budget.into()), to)
+    }
+
+    /// Puts something under a quota.
+    pub fn quota(quota: impl Into<String>, to: AttachTo) -> Self {
+        Self::new(LimitName::Quota(quota.into()), to)
+    }
+
+    fn new(limit: LimitName, to: AttachTo) -> Self {
+        Self { namespace: default_name(), limit, to, estimate: Amounts::new(), key: None }
+    }
+
     fn uses(&self) -> LimitUses {
         match &self.limit {
             LimitName::Budget(budget) => {

@@ -102,7 +102,7 @@ pub(crate) fn admit(
 pub(super) fn wait(tx: &mut dyn Tx, cx: &Context, gate: &mut Gate) -> Result<()> {
     gate.course.waiting += 1;
     gate.idle_at = None;
-    look_later(tx, cx, gate, false)?;
+    look_later(tx, cx, gate, 0)?;
     tx.save_gate(gate)
 }
 
@@ -207,7 +207,7 @@ impl Bar {
             tx.put_use(&of)?;
             execution.beside.limits = true;
         }
-        look_later(tx, cx, gate, false)?;
+        look_later(tx, cx, gate, 0)?;
         tx.save_gate(gate)
     }
 }
@@ -342,14 +342,14 @@ pub(super) fn open(tx: &mut dyn Tx, cx: &Context, gate: &mut Gate) -> Result<()>
     let before = gate.course.waiting;
     if before > 0 {
         free_some(tx, cx, gate)?;
-        look_later(tx, cx, gate, gate.course.waiting < before)?;
+        look_later(tx, cx, gate, before - gate.course.waiting)?;
     }
     note_idle(tx, gate)?;
     tx.save_gate(gate)
 }
 
 /// How many of each lane and route one transaction frees at most.
-const SLICE: u64 = 100;
+const SLICE: u64 = 200;
 
 /// How soon a gate is looked after that is open although work waits: what was freed may have been
 /// held or cancelled since, or find no worker.
@@ -469,24 +469,30 @@ fn free(tx: &mut dyn Tx, cx: &Context, mut execution: Execution, gate: &mut Gate
     log(tx, cx, &execution, EventKind::BecameReady, None, None)
 }
 
-/// When the clock should look after what waits: when time opens the gate, and soon after some
-/// were freed.
+/// When the clock should look after what waits: at once if so many were freed that there may be
+/// more, else soon if some were, and in any case when time opens the gate.
 fn next_look(
     read: &mut dyn Read,
     cx: &Context,
     gate: &Gate,
-    freed: bool,
+    freed: u64,
 ) -> Result<Option<Timestamp>> {
     if gate.course.waiting == 0 {
         return Ok(None);
     }
+    let again = match freed {
+        0 => None,
+        // A quota's places are few; what a budget has left may be enough for all.
+        freed if freed >= SLICE && gate.course.budget.is_some() => Some(cx.now),
+        _ => Some(cx.now + AGAIN),
+    };
     let by_time = opens_at(read, gate)?.filter(|at| *at > cx.now);
-    Ok(freed.then(|| cx.now + AGAIN).into_iter().chain(by_time).min())
+    Ok(again.into_iter().chain(by_time).min())
 }
 
 /// Lets the clock look after what waits before a gate, when the time comes. The caller saves the
 /// gate.
-fn look_later(tx: &mut dyn Tx, cx: &Context, gate: &mut Gate, freed: bool) -> Result<()> {
+fn look_later(tx: &mut dyn Tx, cx: &Context, gate: &mut Gate, freed: u64) -> Result<()> {
     let Some(at) = next_look(tx, cx, gate, freed)? else { return Ok(()) };
     if gate.course.wake_at.is_none_or(|planned| at < planned) {
         gate.course.wake_at = Some(at);
@@ -511,11 +517,7 @@ pub(crate) fn look(tx: &mut dyn Tx, cx: &Context, row: GateRow, due: Timestamp) 
     if before > 0 {
         free_some(tx, cx, &mut gate)?;
     }
-    let next = match before - gate.course.waiting {
-        // There may be more that may pass.
-        freed if freed >= SLICE => Some(cx.now),
-        freed => next_look(tx, cx, &gate, freed > 0)?,
-    };
+    let next = next_look(tx, cx, &gate, before - gate.course.waiting)?;
     gate.course.wake_at = next;
     note_idle(tx, &mut gate)?;
     tx.save_gate(&gate)?;
