@@ -329,7 +329,7 @@ fn an_execution_that_is_removed_leaves_nothing_behind_and_others_keep_theirs() {
     let execution = commit(&mut store, |tx| {
         let queue = Queue { namespace: FIRST, lane: LaneId(1), route: RouteId(1) };
         let mut execution = suspended(queue, tx.new_row().unwrap(), None);
-        execution.beside = Beside { children: true, mail: true, steps: true, stream: false };
+        execution.beside = Beside { children: true, mail: true, steps: true, ..Default::default() };
         let row = execution.row;
         tx.insert(&execution, &Payload::bytes(*b"input"), None).unwrap();
         fill_suspensions(tx, row);
