@@ -27,6 +27,7 @@ pub mod inbox;
 pub mod joins;
 pub mod lanes;
 pub mod limits;
+pub mod long_streams;
 pub mod namespaces;
 pub mod operator;
 pub mod random;

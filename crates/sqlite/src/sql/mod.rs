@@ -100,7 +100,7 @@ mod tests {
         chunks::BY_ID,
         chunks::OLDEST,
         chunks::DROP_OLDEST,
-        chunks::DROP_ALL,
+        chunks::TRIM,
         summaries::OF,
         summaries::REMOVE,
     ];
