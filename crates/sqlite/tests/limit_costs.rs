@@ -8,10 +8,11 @@ use std::time::Duration;
 use common::limits::{add_limited, budget, open_use, quota};
 use common::{Queue, at, commit, in_memory};
 use everloom_core::{
-    AttachLimit, AttachTo, Beside, Call, Claim, Clock, Command, Complete, CreateQuota, Execution,
-    Gate, GateRow, LaneId, LeaseToken, LimitRow, LimitSort, NewExecution, Passage, Payload,
-    QuotaTerms, RateTerms, RowId, Seed, Settings, Share, State, Store, Submit, Tick, Timestamp,
-    Turn, Tx, Use, run_batch,
+    Allowance, AttachLimit, AttachTo, Beside, BudgetTerms, BudgetUse, Call, Claim, Clock, Command,
+    Complete, ConcurrencyKey, CreateBudget, CreateQuota, Execution, Gate, GateRow, LaneId,
+    LeaseToken, LimitRow, LimitSort, NewExecution, Passage, Payload, Policy, QuotaTerms, QuotaUse,
+    RateTerms, RowId, Seed, Settings, Share, State, Store, Submit, Tick, Timestamp, Turn, Tx, Use,
+    run_batch,
 };
 use everloom_sqlite::SqliteStore;
 
@@ -274,4 +275,44 @@ fn an_execution_without_limits_is_removed_without_a_look_at_the_uses_of_others()
     let ordinary = remove(Beside::default());
     let limited = remove(Beside { limits: true, ..Beside::default() });
     assert!(ordinary < limited, "{ordinary} and {limited} steps");
+}
+
+/// Steps of twenty ends, each with the claim of the next one, of so many executions of which only
+/// one may be owned: the others wait before a gate.
+fn round_steps(policy: &Policy, count: usize) -> u64 {
+    let mut store = in_memory();
+    let namespace = || "default".to_owned();
+    submit(&mut store, vec![NewExecution::new("mail")]);
+    let lease = claim(&mut store);
+    complete(&mut store, lease);
+    let terms = QuotaTerms { concurrency: Some(1), ..QuotaTerms::default() };
+    apply(&mut store, CreateQuota { namespace: namespace(), quota: "q".into(), terms });
+    let terms = BudgetTerms::new([("tokens", Allowance { hard: Some(1), soft: None })]);
+    apply(&mut store, CreateBudget { namespace: namespace(), budget: "b".into(), terms });
+    let work = NewExecution::new("mail").policy(policy.clone());
+    for batch in vec![work; count].chunks(1000) {
+        submit(&mut store, batch.to_vec());
+    }
+    let mut lease = claim(&mut store);
+    while apply(&mut store, Claim::new("w")).more {}
+    let mut round = |store: &mut SqliteStore| {
+        complete(store, lease.clone());
+        lease = claim(store);
+    };
+    round(&mut store);
+    let (steps, ()) = steps_of(&mut store, |store| (0..20).for_each(|_| round(store)));
+    assert_eq!(store.statement_counters().reprepares, 0);
+    steps
+}
+
+#[test]
+fn the_next_of_those_who_wait_costs_the_same_however_many_there_are() {
+    let quota = Policy { quotas: vec![QuotaUse::new("q")], ..Policy::default() };
+    let budgets = vec![BudgetUse::new("b").estimate("tokens", 1)];
+    let budget = Policy { budgets, ..Policy::default() };
+    let key = Policy { concurrency_key: Some(ConcurrencyKey::new("k")), ..Policy::default() };
+    for (name, policy) in [("quota", quota), ("budget", budget), ("key", key)] {
+        let (few, many) = (round_steps(&policy, 500), round_steps(&policy, 5000));
+        assert_eq!(many, few, "{name}");
+    }
 }
