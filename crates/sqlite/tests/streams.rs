@@ -3,6 +3,8 @@
 
 mod common;
 
+use std::time::Duration;
+
 use common::streams::{add_streaming, chunk, stream, summary};
 use common::{Queue, at, both, commit, in_file, in_memory, row_counts, same};
 use everloom_core::{
@@ -160,12 +162,7 @@ fn what_is_put_again_replaces_what_was_there() {
         last: 1 << 40,
         durable: KeptFrames { frames: 7, gone: 1 << 39 },
         live: KeptFrames { frames: 1, gone: 3 },
-        rate: Some(Rate {
-            average: 0.1,
-            at: at(4),
-            frames: 2,
-            within: std::time::Duration::from_millis(3),
-        }),
+        rate: Some(Rate { average: 0.1, at: at(4), frames: 2, within: Duration::from_millis(9) }),
         summary: 5,
         closed: Some(closed),
     };
