@@ -6,20 +6,19 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::budget::note;
-use super::gate::use_of;
+use super::gate::{let_go, use_of};
 use super::{check_uses_exist, find};
 use crate::cancel::already_terminal;
 use crate::chore::ChoreKind;
 use crate::command::{Command, Context};
-use crate::event::{EventKind, log};
-use crate::finish::leave;
+use crate::event::EventKind;
 use crate::flow::{self, Cascade, FlowWork};
 use crate::lane;
 use crate::lease::{load, namespace_of};
 use crate::model::{
-    Amounts, BudgetUse, Cause, Check, Execution, ExecutionId, Flow, FlowId, Lane, LeaseEnd, Limit,
-    LimitPlace, LimitRow, LimitSort, LimitUses, Limits, Namespace, Policy, QuotaUse, Result, State,
-    check_uses, default_name,
+    Amounts, BudgetUse, Check, Execution, ExecutionId, Flow, FlowId, Lane, Limit, LimitPlace,
+    LimitRow, LimitSort, LimitUses, Limits, Namespace, Policy, QuotaUse, Result, State, check_uses,
+    default_name,
 };
 use crate::store::Tx;
 
@@ -213,6 +212,18 @@ impl LimitChange {
     fn adds(&self) -> bool {
         matches!(self, Self::Add(_))
     }
+
+    /// Which limit it is about.
+    fn limit(&self) -> (LimitSort, &str) {
+        match self {
+            Self::Remove(sort, name) => (*sort, name),
+            Self::Add(uses) => match (uses.budgets.first(), uses.quotas.first()) {
+                (Some(one), _) => (LimitSort::Budget, &one.budget),
+                (None, Some(one)) => (LimitSort::Quota, &one.quota),
+                (None, None) => (LimitSort::Quota, ""),
+            },
+        }
+    }
 }
 
 fn apply(
@@ -325,10 +336,7 @@ fn change_execution(
     {
         let gate = tx.gate_by_row(limited.gate)?;
         if gate.is_some_and(|gate| gate.limit == limit.row) {
-            let to = limited.then.into();
-            leave(tx, cx, &mut execution, LeaseEnd::WorkerGone, to, Cause::Free)?;
-            tx.save(&execution)?;
-            return log(tx, cx, &execution, EventKind::BecameReady, None, None);
+            return let_go(tx, cx, &mut execution);
         }
     }
     if !execution.beside.limits {
@@ -388,7 +396,10 @@ pub(crate) fn attach_members(
     change: &LimitChange,
     after: Option<&str>,
 ) -> Result<Option<FlowWork>> {
-    let limit = tx.limit_by_row(limit)?;
+    let (sort, name) = change.limit();
+    let known = tx.limit(cascade.flow.namespace, sort, name)?;
+    // What names a limit keeps it from being removed: if this one is gone, nothing names it.
+    let Some(limit) = known.filter(|known| known.row == limit) else { return Ok(None) };
     let (page, next) = cascade.members(tx, after)?;
     for member in page.into_iter().filter(|member| !member.status().is_terminal()) {
         change_execution(tx, cx, &limit, member, change)?;
