@@ -697,6 +697,46 @@ macro_rules! behaviours {
                 a_budget_attached_later_counts_what_is_spent_from_then_on
                 an_estimate_can_be_changed_by_attaching_again
             }
+            budgets {
+                what_is_spent_is_counted
+                more_than_the_hard_limit_spends_nothing
+                more_than_the_soft_limit_is_spent_and_told
+                all_dimensions_are_spent_or_none
+                a_dimension_without_limits_is_only_counted
+                all_budgets_are_charged_or_none
+                a_spend_counts_in_everything_the_work_is_in
+                named_budgets_are_charged_instead_of_ones_own
+                each_budget_counts_what_it_has_a_dimension_for
+                a_keyed_spend_is_spent_once
+                a_key_is_used_once_in_each_budget
+                a_key_with_other_amounts_is_a_conflict
+                a_key_of_a_spend_is_no_key_of_a_submission
+                a_refused_spend_can_be_repeated_after_a_raise
+                a_lost_lease_spends_nothing
+                an_operator_spends_for_an_execution_or_for_nobody
+                the_ledger_tells_of_this_period_and_of_all
+                what_an_execution_has_spent_can_be_given_back
+                a_budget_tells_how_it_stands
+                budgets_are_listed_by_name_in_pages
+                a_dimension_that_comes_back_counts_what_was_used
+            }
+            budget_claims {
+                an_estimate_is_put_by_while_a_worker_has_the_work
+                what_is_put_by_returns_however_the_lease_ends
+                a_spend_takes_from_what_is_put_by_first
+                work_without_an_estimate_begins_while_something_is_left
+                a_fan_out_never_runs_more_than_its_budget_allows
+                what_fits_returns_in_the_order_of_claims
+                work_that_can_never_fit_does_not_hide_what_is_behind_it
+                a_period_begins_anew_when_it_is_over
+                periods_are_aligned_to_a_moment
+                missed_periods_are_one_new_beginning
+                an_operator_s_reset_leaves_the_periods_as_they_are
+                what_is_put_by_outlives_a_period
+                several_budgets_are_reserved_together_or_not_at_all
+                a_budget_and_a_quota_both_hold
+                work_that_waits_explains_the_budget_its_numbers_and_the_time
+            }
             random {
                 a_random_walk_keeps_every_promise_and_takes_every_transition
             }

@@ -4,6 +4,8 @@
 
 pub mod approvals;
 pub mod bearers;
+pub mod budget_claims;
+pub mod budgets;
 pub mod cancel;
 pub mod children;
 pub mod claim;
