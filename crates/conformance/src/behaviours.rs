@@ -737,6 +737,58 @@ macro_rules! behaviours {
                 a_budget_and_a_quota_both_hold
                 work_that_waits_explains_the_budget_its_numbers_and_the_time
             }
+            breaches {
+                a_breach_blocks_new_claims
+                blocked_work_goes_on_after_a_raise_a_reset_or_a_new_period
+                a_breach_is_told_once_while_it_lasts
+                a_budget_that_warns_stops_nothing
+                a_breach_asks_running_work_to_pause
+                work_that_does_not_pause_in_time_is_made_to
+                a_pause_the_clock_is_late_for_is_no_lost_lease
+                a_pause_is_not_asked_for_once_there_is_more
+                a_pause_reaches_work_in_the_places_of_the_budget
+                a_breach_cancels_what_has_not_begun
+                a_breach_cancels_everything
+                everything_is_cancelled_at_once_without_a_grace
+                a_cancel_nobody_honours_is_enforced_after_the_grace
+                a_breach_reaches_members_of_flows
+                a_breach_reaches_all_work_of_the_places_of_the_budget
+                large_numbers_are_cancelled_by_and_by
+                a_breach_that_is_over_cancels_no_more
+                a_budget_that_is_removed_after_a_breach_does_no_harm
+                each_of_several_budgets_bites_by_itself
+            }
+            limit_refusals {
+                the_same_limit_can_be_made_twice
+                limits_that_are_not_there_can_not_be_changed
+                terms_of_a_quota_out_of_range_are_refused
+                terms_of_a_budget_out_of_range_are_refused
+                work_can_not_name_limits_that_are_not_there
+                defaults_that_name_a_limit_that_was_removed_are_refused_at_submission
+                work_whose_limit_was_removed_can_not_be_replayed
+                limits_of_a_policy_are_checked
+                dimensions_nobody_declared_are_refused
+                spends_that_make_no_sense_are_refused
+                attachments_that_make_no_sense_are_refused
+                a_limit_that_is_in_use_is_not_removed
+            }
+            fairness {
+                deep_backlogs_do_not_starve_a_tenant_with_one_execution
+                equal_keys_take_turns
+                weights_say_how_often_a_key_has_its_turn
+                a_key_of_ones_own_counts_instead_of_the_tag
+                work_without_a_key_is_one_of_the_keys
+                who_was_away_gets_no_turns_for_that
+                a_backlog_from_before_goes_first
+                without_turns_what_was_submitted_first_goes_first_again
+                changes_of_priority_do_not_run_away_from_what_comes_after_turns
+                putting_a_lane_again_keeps_the_turns
+                priorities_stay_strict
+                a_changed_priority_takes_its_turn_among_the_others
+                work_that_comes_back_keeps_its_turn
+                turns_and_limits_go_together
+                weights_and_tags_are_checked
+            }
             random {
                 a_random_walk_keeps_every_promise_and_takes_every_transition
             }

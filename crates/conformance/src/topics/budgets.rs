@@ -203,8 +203,14 @@ pub fn the_ledger_tells_of_this_period_and_of_all(lab: &mut Lab) {
     let lease = lab.lease(costing(5));
     lab.ok(spend(&lease, 3));
     let entry = |spent: u64, total: u64, reserved: u64| {
-        let of = |amount: u64| Amounts::from_iter((amount > 0).then(|| ("tokens".to_owned(), amount)));
-        LedgerEntry { budget: "b".into(), spent: of(spent), total: of(total), reserved: of(reserved) }
+        let of =
+            |amount: u64| Amounts::from_iter((amount > 0).then(|| ("tokens".to_owned(), amount)));
+        LedgerEntry {
+            budget: "b".into(),
+            spent: of(spent),
+            total: of(total),
+            reserved: of(reserved),
+        }
     };
     assert_eq!(lab.ledger(lease.id()), [entry(3, 3, 2)]);
     lab.ok(Renew { ttl: Some(hours(1)), ..renew(&lease) });

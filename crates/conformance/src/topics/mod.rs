@@ -4,6 +4,7 @@
 
 pub mod approvals;
 pub mod bearers;
+pub mod breaches;
 pub mod budget_claims;
 pub mod budgets;
 pub mod cancel;
@@ -18,6 +19,7 @@ pub mod delete;
 pub mod early_signals;
 pub mod events;
 pub mod explain;
+pub mod fairness;
 pub mod fence;
 pub mod flow_build;
 pub mod flow_cancel;
@@ -30,6 +32,7 @@ pub mod inbox;
 pub mod joins;
 pub mod lanes;
 pub mod limit_attach;
+pub mod limit_refusals;
 pub mod limits;
 pub mod namespaces;
 pub mod operator;
