@@ -53,12 +53,19 @@ impl Batch<'_> {
         let taken = pool.map_or(0, |(index, _)| self.skip_taken(index, found));
         let free = found[taken..].iter().filter_map(|row| self.untouched(*row));
         let free: Vec<_> = free.take(limit).cloned().collect();
+        let first = pool.is_none();
         let is_all = pool.is_some_and(|(_, found)| found.is_all());
         if free.len() < limit && !is_all {
             let changed = found.len() - free.len();
             let claim = WantedClaim { lane, routes: routes.into(), limit: changed + limit };
             self.ask().claims.push(claim);
+            if first && unknown.is_err() {
+                self.ask_gates_of_lane(lane);
+            }
             return unknown;
+        }
+        for one in free.iter().filter(|one| one.beside.limits) {
+            self.ask_uses(one.row);
         }
         Ok(free)
     }
