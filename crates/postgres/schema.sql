@@ -373,7 +373,7 @@ table turns
     priority integer NOT NULL
     key text COLLATE "C" NOT NULL
     next bigint NOT NULL
-    CREATE INDEX turns_past ON turns USING btree (lane, priority, next)
+    CREATE INDEX turns_past ON turns USING btree (lane, ((priority + 0)), next)
     CREATE UNIQUE INDEX turns_pkey ON turns USING btree (lane, priority, key)
 table uses
     execution bigint NOT NULL

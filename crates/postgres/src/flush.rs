@@ -314,8 +314,11 @@ fn flush_limits(changes: &Changes, steps: &mut Vec<Step>) -> Result<()> {
     if !changes.uses.is_empty() {
         steps.push(uses::put(&changes.uses)?);
     }
+    if !changes.new_turns.is_empty() {
+        steps.push(turns::write(sql::turns::ADD, &changes.new_turns));
+    }
     if !changes.turns.is_empty() {
-        steps.push(turns::put(&changes.turns));
+        steps.push(turns::write(sql::turns::PUT, &changes.turns));
     }
     if !changes.past_turns.is_empty() {
         steps.push(turns::remove(&changes.past_turns));

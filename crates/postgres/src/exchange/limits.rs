@@ -106,6 +106,8 @@ pub(crate) struct LimitChanges {
     pub(crate) passages: Vec<(GateRow, Passage)>,
     pub(crate) dropped_uses: Vec<UsePlace>,
     pub(crate) uses: Vec<Use>,
+    /// Of keys that had none.
+    pub(crate) new_turns: Vec<Turn>,
     pub(crate) turns: Vec<Turn>,
     pub(crate) past_turns: Vec<PastTurns>,
 }

@@ -17,12 +17,12 @@ pub(crate) fn from_row(row: &Row) -> Result<Turn> {
     })
 }
 
-pub(crate) fn put(turns: &[Turn]) -> Step {
+pub(crate) fn write(sql: &'static str, turns: &[Turn]) -> Step {
     let lanes: Vec<i64> = turns.iter().map(|turn| turn.lane.0).collect();
     let priorities: Vec<i32> = turns.iter().map(|turn| turn.priority).collect();
     let keys: Vec<String> = turns.iter().map(|turn| turn.key.clone()).collect();
     let next: Vec<i64> = turns.iter().map(|turn| turn.next).collect();
-    Step::Prepared(sql::PUT, params![lanes, priorities, keys, next])
+    Step::Prepared(sql, params![lanes, priorities, keys, next])
 }
 
 pub(crate) fn remove(past: &[PastTurns]) -> Step {

@@ -350,7 +350,8 @@ pub(crate) const LIST_TROUBLED: &str = select!(
 );
 
 /// What waits before some gates: of every lane and route that is there the first ones, as many as
-/// wanted, whatever else waits. Queues are found by leaping from one to the next.
+/// wanted, whatever else waits. Queues are found by leaping from one to the next. The sum keeps the
+/// planner from looking through all executions in their order.
 ///
 /// Waits for what others have locked, and does not skip it: whoever opens a gate and finds nobody to
 /// free may be the last one to look for long.
@@ -390,7 +391,7 @@ macro_rules! limited {
         ) AS heads
     ) AS heads
     JOIN executions ON executions.id = heads.id AND executions.gate = wanted.gate
-    ORDER BY executions.id",
+    ORDER BY executions.id + 0",
             $lock
         )
     };

@@ -100,10 +100,9 @@ pub(crate) const BY_ROW: &str = select!(
 /// From a key on.
 pub(crate) const PAGE: &str = select!(
     "
-    FROM limits
-    JOIN gates ON gates.limit_id = limits.id AND gates.namespace = limits.namespace
-    WHERE limits.id = $1 AND gates.key >= $2
-    ORDER BY gates.key
+    FROM gates
+    WHERE limit_id = $1 AND namespace = (SELECT namespace FROM limits WHERE id = $1) AND key >= $2
+    ORDER BY key
     LIMIT $3"
 );
 

@@ -16,6 +16,12 @@ pub(crate) const FIND: &str = find!("");
 pub(crate) const LOCK: &str = find!(" FOR UPDATE OF turns");
 pub(crate) const LOCK_NOWAIT: &str = find!(" FOR UPDATE OF turns NOWAIT");
 
+/// Fails when another transaction was first.
+pub(crate) const ADD: &str = "
+    INSERT INTO turns (lane, priority, key, next)
+    SELECT *
+    FROM unnest($1::bigint[], $2::integer[], $3::text[], $4::bigint[])";
+
 /// A turn never moves back, whoever else moves it.
 pub(crate) const PUT: &str = "
     INSERT INTO turns (lane, priority, key, next)
@@ -33,7 +39,7 @@ pub(crate) const DROP: &str = "
         CROSS JOIN LATERAL (
             SELECT lane, priority, key
             FROM turns
-            WHERE turns.lane = pages.lane AND turns.priority = pages.priority
+            WHERE turns.lane = pages.lane AND turns.priority + 0 = pages.priority
                 AND turns.next < pages.before
             ORDER BY turns.next
             LIMIT pages.most

@@ -68,7 +68,14 @@ impl NewLimits {
         changes.dropped_passages.extend(self.dropped_passages);
         let passages = self.passages.into_iter();
         changes.passages.extend(passages.map(|((gate, _), passage)| (gate, passage)));
-        changes.turns.extend(self.turns.into_values());
+        for (name, turn) in self.turns {
+            // How far a lane has come is not locked: several may be the first to say.
+            let is_new = name.2 != Turn::NOW && matches!(known.turns.get(&name), Some(None));
+            match is_new {
+                true => changes.new_turns.push(turn),
+                false => changes.turns.push(turn),
+            }
+        }
         let past = self.past_turns.into_iter();
         let past = past.map(|((lane, priority), (before, limit))| PastTurns {
             lane,

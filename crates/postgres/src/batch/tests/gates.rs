@@ -152,7 +152,7 @@ pub(super) fn write(tx: &mut dyn Tx, changes: &Changes) -> Result<()> {
     for of in &changes.uses {
         tx.put_use(of)?;
     }
-    for turn in &changes.turns {
+    for turn in changes.new_turns.iter().chain(&changes.turns) {
         tx.put_turn(turn)?;
     }
     for past in &changes.past_turns {
