@@ -821,6 +821,8 @@ macro_rules! behaviours {
                 a_bearer_can_not_name_another_source
                 nobody_with_authority_passes_for_a_bearer
                 a_bearers_keys_are_apart_from_everyone_elses
+                a_bearer_may_not_say_when_the_execution_goes_on
+                a_bearer_can_not_use_up_the_signals_of_an_execution
                 tokens_survive_a_restart
             }
             signing_keys {
@@ -987,7 +989,8 @@ macro_rules! behaviours {
                 what_has_come_partly_is_counted_when_the_wait_begins
                 a_pending_waitpoint_a_suspension_does_not_name_stays_as_it_is
                 early_signals_reach_the_next_attempt_too
-                what_came_in_time_counts_although_its_waitpoint_has_closed_since
+                what_came_in_time_counts_although_its_waitpoint_has_expired_since
+                what_came_to_a_waitpoint_that_was_closed_by_hand_does_not_count
                 signals_kept_in_an_earlier_run_do_not_count_in_the_next
                 a_suspend_that_is_satisfied_already_is_on_record
             }
@@ -1122,6 +1125,10 @@ macro_rules! behaviours {
                 an_execution_without_frames_has_an_empty_stream_that_closes_with_it
                 a_replay_opens_the_stream_again
                 a_worker_may_close_the_stream_before_the_end
+                a_stream_closed_by_hand_stays_closed_while_its_attempt_goes_on
+                a_stream_closed_by_hand_takes_frames_again_in_the_next_attempt
+                a_later_attempt_may_close_the_stream_without_a_frame
+                what_ends_before_an_attempt_closes_its_stream_too
                 a_stream_stays_open_while_its_execution_waits
                 an_append_tells_nobody_but_the_stream
                 what_is_appended_in_one_transaction_is_numbered_on
@@ -1162,6 +1169,13 @@ macro_rules! behaviours {
                 the_retention_of_durable_frames_leaves_live_ones_alone
                 a_cursor_among_live_frames_that_are_gone_goes_on
                 settings_of_live_frames_out_of_range_are_refused
+                the_same_frames_are_kept_on_every_store
+            }
+            long_streams {
+                readers_at_random_cursors_see_every_frame_once
+                the_frames_of_a_removed_execution_go_in_slices
+                the_frames_of_executions_that_had_their_time_go_in_slices
+                the_frames_of_a_removed_flow_go_in_slices
             }
         }
     };

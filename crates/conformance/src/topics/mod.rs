@@ -34,6 +34,7 @@ pub mod lanes;
 pub mod limit_attach;
 pub mod limit_refusals;
 pub mod limits;
+pub mod long_streams;
 pub mod namespaces;
 pub mod operator;
 pub mod quota_rate;

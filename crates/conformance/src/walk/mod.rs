@@ -5,6 +5,7 @@ mod check;
 mod limit;
 mod mail;
 pub(crate) mod random;
+mod stream;
 mod wait;
 
 use std::collections::{BTreeMap, HashSet};
@@ -18,6 +19,7 @@ use check::{Seen, owned};
 use limit::Passed;
 use mail::Mail;
 use random::Random;
+use stream::Told;
 
 const LANES: [&str; 3] = ["default", "a", "b"];
 const KINDS: [&str; 3] = ["mail", "render", "report"];
@@ -50,6 +52,10 @@ pub(crate) struct Walk<'a> {
     passed: BTreeMap<ExecutionId, Vec<Passed>>,
     /// Those that were passed in the last step.
     fresh: Vec<Passed>,
+    /// What was put out.
+    streams: BTreeMap<ExecutionId, Told>,
+    /// The execution that was to put something out last.
+    put_out: Option<ExecutionId>,
     seen: Seen,
     cursor: From,
     terminal_events: BTreeMap<ExecutionId, u32>,
@@ -87,6 +93,8 @@ impl<'a> Walk<'a> {
             mail: BTreeMap::new(),
             passed: BTreeMap::new(),
             fresh: vec![],
+            streams: BTreeMap::new(),
+            put_out: None,
             seen: Seen::new(),
             cursor: From::After(now.next),
             terminal_events: BTreeMap::new(),
@@ -100,6 +108,7 @@ impl<'a> Walk<'a> {
         for _ in 0..steps {
             self.steps += 1;
             self.stale = None;
+            self.put_out = None;
             self.act();
             self.check();
         }

@@ -17,8 +17,8 @@ use crate::lane;
 use crate::lease::{load, namespace_of};
 use crate::model::{
     Amounts, BudgetUse, Check, Execution, ExecutionId, Flow, FlowId, Lane, Limit, LimitPlace,
-    LimitRow, LimitSort, LimitUses, Limits, Namespace, Policy, QuotaUse, Result, State, check_uses,
-    default_name,
+    LimitRow, LimitSort, LimitUses, Limits, Namespace, Policy, QuotaUse, Result, RowId, State,
+    check_uses, default_name,
 };
 use crate::store::Tx;
 
@@ -89,6 +89,13 @@ pub struct DetachLimit {
     pub from: AttachTo,
 }
 
+impl DetachLimit {
+    /// Takes something out from under a limit.
+    pub fn new(limit: LimitName, from: AttachTo) -> Self {
+        Self { namespace: default_name(), limit, from }
+    }
+}
+
 /// It is as asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
@@ -100,6 +107,20 @@ pub enum LimitChanged {
 }
 
 impl AttachLimit {
+    /// Puts something under a budget, of which nothing is put by.
+    pub fn budget(budget: impl Into<String>, to: AttachTo) -> Self {
+        Self::new(LimitName::Budget(budget.into()), to)
+    }
+
+    /// Puts something under a quota.
+    pub fn quota(quota: impl Into<String>, to: AttachTo) -> Self {
+        Self::new(LimitName::Quota(quota.into()), to)
+    }
+
+    fn new(limit: LimitName, to: AttachTo) -> Self {
+        Self { namespace: default_name(), limit, to, estimate: Amounts::new(), key: None }
+    }
+
     fn uses(&self) -> LimitUses {
         match &self.limit {
             LimitName::Budget(budget) => {
@@ -372,7 +393,7 @@ fn change_flow(
 }
 
 /// Puts an execution that became a member of a flow under the flow's limits.
-pub(crate) fn joined(tx: &mut dyn Tx, cx: &Context, flow: &Flow, member: Execution) -> Result<()> {
+pub(crate) fn joined(tx: &mut dyn Tx, cx: &Context, flow: &Flow, member: RowId) -> Result<()> {
     let Policy { budgets, quotas, .. } = &flow.terms.policy;
     let budgets = budgets.iter().map(|one| (LimitSort::Budget, &one.budget));
     let quotas = quotas.iter().map(|one| (LimitSort::Quota, &one.quota));
@@ -380,7 +401,7 @@ pub(crate) fn joined(tx: &mut dyn Tx, cx: &Context, flow: &Flow, member: Executi
         let Some(limit) = tx.limit(flow.namespace, sort, name)? else { continue };
         let mut uses = LimitUses::of(&flow.terms.policy);
         uses.keep(sort, name);
-        if let Some(current) = tx.execution(member.row)? {
+        if let Some(current) = tx.execution(member)? {
             change_execution(tx, cx, &limit, current, &LimitChange::Add(uses))?;
         }
     }

@@ -133,7 +133,7 @@ pub(crate) fn bite(
     };
     let mut misses = Misses::default();
     for execution in found {
-        misses.pass(hit(tx, cx, &limit, terms, execution))?;
+        misses.pass(hit(tx, cx, &limit, terms, execution.row))?;
     }
     misses.finish()?;
     match next {
@@ -166,10 +166,10 @@ fn hit(
     cx: &Context,
     limit: &Limit,
     terms: &BudgetTerms,
-    execution: Execution,
+    execution: RowId,
 ) -> Result<()> {
     // The end of another one may have changed it.
-    let Some(mut execution) = tx.execution(execution.row)? else { return Ok(()) };
+    let Some(mut execution) = tx.execution(execution)? else { return Ok(()) };
     let running = matches!(execution.state, State::Active(_));
     let by = format!("budget:{}", limit.name);
     let reason = format!("budget `{}` is used up", limit.name);

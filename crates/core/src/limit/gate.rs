@@ -5,6 +5,7 @@
 //! there as may pass now, in the order of claims. What is freed has not passed: the next claim
 //! decides, so that a place is never kept for work nobody fetches.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,8 +19,9 @@ use crate::finish::leave;
 use crate::misses::Misses;
 use crate::model::{
     Amounts, BudgetCourse, BudgetTerms, BudgetUse, Cause, ConcurrencyKey, Error, Execution, Gate,
-    GateRow, Lane, LeaseEnd, Limit, LimitRow, LimitSort, LimitTerms, Limited, LimitedBy, Namespace,
-    Passage, QuotaUse, RateTerms, Ready, Result, State, TagChanges, Timestamp, Use,
+    GateRow, Lane, LaneId, LeaseEnd, Limit, LimitRow, LimitSort, LimitTerms, Limited, LimitedBy,
+    Namespace, Passage, QuotaUse, RateTerms, Ready, Result, RouteId, State, TagChanges, Timestamp,
+    Use,
 };
 use crate::store::{Read, Tx};
 
@@ -416,6 +418,15 @@ impl Room {
         }
     }
 
+    /// How many of a lane and route to look at first. Where nobody knows how many have room, one
+    /// that goes usually makes room for one.
+    fn first(&self) -> u64 {
+        match self {
+            Self::Places(places) => *places,
+            Self::Slots(_) | Self::Budget(..) => 8,
+        }
+    }
+
     /// Whether another one like the last may have room, for all that is known of it.
     fn is_left(&self) -> bool {
         match self {
@@ -481,35 +492,46 @@ impl Fit {
 /// Frees what may pass. Each lane and route has all the room there is, because nobody knows which
 /// of them has workers.
 fn free_some(tx: &mut dyn Tx, cx: &Context, gate: &mut Gate) -> Result<Freed> {
-    let room = Room::of(tx, cx, gate)?;
-    let most = usize::try_from(room.most()).unwrap_or(usize::MAX);
-    if most == 0 {
-        return Ok(Freed::None);
-    }
-    let waiting = tx.limited(gate.row, most)?;
-    let mut misses = Misses::default();
-    let mut all = Freed::None;
-    for queue in waiting.chunk_by(|one, other| (one.lane, one.route) == (other.lane, other.route)) {
-        let mut room = room.copy();
-        let mut freed = 0;
-        for execution in queue {
-            match misses.pass(room.fits(tx, execution))? {
-                Some(Fit::Now) => {
-                    free(tx, cx, execution.clone(), gate)?;
-                    freed += 1;
+    let whole = Room::of(tx, cx, gate)?;
+    let most = whole.most();
+    let mut rooms = BTreeMap::<(LaneId, RouteId), (Room, u64)>::new();
+    let mut each = whole.first().min(most);
+    while each > 0 {
+        let waiting = tx.limited(gate.row, usize::try_from(each).unwrap_or(usize::MAX))?;
+        let mut misses = Misses::default();
+        let mut more = false;
+        for queue in waiting.chunk_by(|one, other| queue_of(one) == queue_of(other)) {
+            let place = rooms.entry(queue_of(&queue[0])).or_insert_with(|| (whole.copy(), 0));
+            let (room, freed) = place;
+            let mut full = false;
+            for execution in queue {
+                match misses.pass(room.fits(tx, execution))? {
+                    Some(Fit::Now) => {
+                        free(tx, cx, execution.clone(), gate)?;
+                        *freed += 1;
+                    }
+                    Some(Fit::Later) => {
+                        full = true;
+                        break;
+                    }
+                    Some(Fit::Never) | None => {}
                 }
-                Some(Fit::Later) => break,
-                Some(Fit::Never) | None => {}
             }
+            more |= !full && queue.len() as u64 == each;
         }
-        all = all.max(match freed {
-            0 => Freed::None,
-            SLICE if room.is_left() => Freed::Slice,
-            _ => Freed::Some,
-        });
+        misses.finish()?;
+        each = if more && each < most { most } else { 0 };
     }
-    misses.finish()?;
-    Ok(all)
+    let told = rooms.values().map(|(room, freed)| match freed {
+        0 => Freed::None,
+        freed if *freed >= SLICE && room.is_left() => Freed::Slice,
+        _ => Freed::Some,
+    });
+    Ok(told.max().unwrap_or(Freed::None))
+}
+
+fn queue_of(execution: &Execution) -> (LaneId, RouteId) {
+    (execution.lane, execution.route)
 }
 
 fn free(tx: &mut dyn Tx, cx: &Context, mut execution: Execution, gate: &mut Gate) -> Result<()> {

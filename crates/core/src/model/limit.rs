@@ -118,7 +118,7 @@ impl LimitPlace {
 }
 
 /// What a budget allows.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BudgetTerms {
     /// What is counted, and how much of it there may be.
@@ -136,6 +136,18 @@ pub struct BudgetTerms {
     /// How long workers may take to stop, where a breach stops them.
     #[serde(rename = "grace_ms", with = "duration_ms", default = "default_grace")]
     pub grace: Duration,
+}
+
+impl Default for BudgetTerms {
+    fn default() -> Self {
+        Self {
+            dimensions: BTreeMap::new(),
+            period: None,
+            aligned_to: None,
+            on_breach: OnBreach::default(),
+            grace: default_grace(),
+        }
+    }
 }
 
 fn default_grace() -> Duration {
@@ -172,6 +184,12 @@ pub enum OnBreach {
 }
 
 impl BudgetTerms {
+    /// A budget of these dimensions, which never begins anew and blocks work when it is used up.
+    pub fn new<D: Into<String>>(dimensions: impl IntoIterator<Item = (D, Allowance)>) -> Self {
+        let dimensions = dimensions.into_iter().map(|(name, allowance)| (name.into(), allowance));
+        Self { dimensions: dimensions.collect(), ..Self::default() }
+    }
+
     /// The period a moment lies in: when it began, and when the next one begins.
     pub fn period_at(&self, now: Timestamp) -> (Timestamp, Option<Timestamp>) {
         let Some(period) = self.period else { return (Timestamp::default(), None) };
@@ -312,6 +330,27 @@ pub struct ConcurrencyKey {
 
 fn one() -> u32 {
     1
+}
+
+impl BudgetUse {
+    /// A budget of which nothing is put by.
+    pub fn new(budget: impl Into<String>) -> Self {
+        Self { budget: budget.into(), estimate: Amounts::new() }
+    }
+
+    /// Puts so much by.
+    #[must_use]
+    pub fn estimate(mut self, dimension: impl Into<String>, amount: u64) -> Self {
+        self.estimate.insert(dimension.into(), amount);
+        self
+    }
+}
+
+impl QuotaUse {
+    /// A quota for all alike, or by tag.
+    pub fn new(quota: impl Into<String>) -> Self {
+        Self { quota: quota.into(), key: None }
+    }
 }
 
 impl ConcurrencyKey {

@@ -3,10 +3,12 @@
 mod claims;
 mod common;
 mod flows;
+mod limits;
 mod outages;
 mod postgres;
 mod processes;
 mod signing;
 mod storage;
+mod streams;
 mod suspension;
 mod transactions;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::common::{Ledger, Scratch, another_process, count, postgres_url, text, until};
-use crate::{flows, outages, suspension};
+use crate::{flows, limits, outages, streams, suspension};
 use everloom::{
     Claim, Cursor, Engine, EventFilter, EventKind, From, LeaseEnd, Limits, ListExecutions,
     NewExecution, Payload, ReadEvents, RegisterWorker, Status,
@@ -36,8 +36,14 @@ fn acts_as_another_process() {
                     (setting("EVERLOOM_TEST_LEDGER"), setting("EVERLOOM_TEST_LEASE"));
                 flows::unraveller(&file, &ledger, &lease, &setting("EVERLOOM_TEST_FLOW")).await;
             }
+            "limited" => {
+                let (ledger, name) =
+                    (setting("EVERLOOM_TEST_LEDGER"), setting("EVERLOOM_TEST_NAME"));
+                limits::limited(&file, &ledger, &name).await;
+            }
             "waiter" => suspension::waiter(&file, &setting("EVERLOOM_TEST_LEDGER")).await,
             "sender" => suspension::sender(&file, &setting("EVERLOOM_TEST_LEDGER")).await,
+            "teller" => streams::teller(&file, &setting("EVERLOOM_TEST_LEDGER")).await,
             other => panic!("unknown role {other}"),
         }
     });

@@ -171,6 +171,7 @@ impl Wants {
         self.new_routes.clear();
         self.trim_events = None;
         self.trim_keys = None;
+        self.streams.trim.clear();
     }
 
     fn makes_rows(&self) -> bool {
