@@ -101,19 +101,22 @@ table executions
     flow bigint
     flow_uuid uuid
     node text COLLATE "C"
+    gate bigint
     CHECK (length(secret) = 16)
-    CHECK (num_nonnulls(until, worker, secret, ttl_ms) =
+    CHECK (num_nonnulls(until, worker, secret, ttl_ms, gate) =
 CASE state
     WHEN 2 THEN 1
     WHEN 3 THEN 3
     WHEN 4 THEN 4
     WHEN 6 THEN num_nonnulls(until)
+    WHEN 7 THEN 1
     ELSE 0
 END)
     CHECK (num_nulls(flow, flow_uuid, node) = ANY (ARRAY[0, 3]))
     CHECK (priority >= 0 AND priority <= 9000)
     CREATE INDEX children ON executions USING btree (parent, id) WHERE ((parent IS NOT NULL) AND (state < 10))
     CREATE INDEX due ON executions USING btree (due_at, id) WHERE ((due_at IS NOT NULL) AND (state < 10))
+    CREATE INDEX limited ON executions USING btree (gate, lane, route, priority DESC, rank, id) WHERE (gate IS NOT NULL)
     CREATE INDEX owned ON executions USING btree (worker, namespace, id) WHERE (worker IS NOT NULL)
     CREATE INDEX ready ON executions USING btree (lane, route, priority DESC, rank, id) WHERE ((state <= 1) AND (NOT held) AND (NOT gated))
     CREATE INDEX retired ON executions USING btree (due_at, id) WHERE ((due_at IS NOT NULL) AND (state >= 10))
@@ -159,6 +162,17 @@ END)
     CREATE INDEX flows_of_namespace ON flows USING btree (namespace, id)
     CREATE UNIQUE INDEX flows_by_uuid ON flows USING btree (uuid, namespace)
     CREATE UNIQUE INDEX flows_pkey ON flows USING btree (id)
+table gates
+    id bigint NOT NULL IDENTITY
+    namespace bigint NOT NULL
+    limit_id bigint NOT NULL
+    key text COLLATE "C" NOT NULL
+    course text NOT NULL
+    idle_at bigint
+    CREATE INDEX gates_idle ON gates USING btree (idle_at, id) WHERE (idle_at IS NOT NULL)
+    CREATE UNIQUE INDEX gates_limit_id_namespace_key_key ON gates USING btree (limit_id, namespace, key)
+    CREATE UNIQUE INDEX gates_pkey ON gates USING btree (id)
+sequence gates_id_seq
 table inbox
     id bigint NOT NULL IDENTITY
     kind text NOT NULL
@@ -209,7 +223,7 @@ table keys
     fingerprint bytea NOT NULL
     expires_at bigint
     flow uuid
-    CHECK ((execution IS NULL) <> (flow IS NULL))
+    CHECK (execution IS NULL OR flow IS NULL)
     CHECK (length(fingerprint) = 16)
     CREATE INDEX keys_by_expiry ON keys USING btree (expires_at) WHERE (expires_at IS NOT NULL)
     CREATE UNIQUE INDEX keys_pkey ON keys USING btree (namespace, key)
@@ -221,12 +235,27 @@ table lanes
     max_active bigint
     active bigint NOT NULL
     defaults text
+    limits text
+    fairness text
+    course bigint
     CHECK (active >= 0)
     CHECK (max_active >= 0)
     CHECK (mode = ANY (ARRAY[0, 1, 2]))
     CREATE UNIQUE INDEX lanes_namespace_name_key ON lanes USING btree (namespace, name)
     CREATE UNIQUE INDEX lanes_pkey ON lanes USING btree (id)
 sequence lanes_id_seq
+sequence limit_rows
+table limits
+    id bigint NOT NULL
+    namespace bigint NOT NULL
+    sort integer NOT NULL
+    name text COLLATE "C" NOT NULL
+    terms text NOT NULL
+    places text
+    created_at bigint NOT NULL
+    CHECK (sort = ANY (ARRAY[0, 1]))
+    CREATE UNIQUE INDEX limits_namespace_sort_name_key ON limits USING btree (namespace, sort, name)
+    CREATE UNIQUE INDEX limits_pkey ON limits USING btree (id)
 table meta
     id integer NOT NULL
     last_now bigint NOT NULL
@@ -242,9 +271,17 @@ table namespaces
     id bigint NOT NULL IDENTITY
     name text COLLATE "C" NOT NULL
     defaults text
+    limits text
     CREATE UNIQUE INDEX namespaces_name_key ON namespaces USING btree (name)
     CREATE UNIQUE INDEX namespaces_pkey ON namespaces USING btree (id)
 sequence namespaces_id_seq
+table passages
+    gate bigint NOT NULL
+    first bigint NOT NULL
+    last bigint NOT NULL
+    at bigint NOT NULL
+    CHECK (first >= 1 AND first <= last)
+    CREATE UNIQUE INDEX passages_pkey ON passages USING btree (gate, first)
 table past_leases
     execution bigint NOT NULL
     epoch bigint NOT NULL
@@ -308,6 +345,8 @@ table steps
     CREATE UNIQUE INDEX steps_pkey ON steps USING btree (execution, seq)
 table streams
     execution bigint NOT NULL
+    gone bigint NOT NULL
+    live_gone bigint NOT NULL
     state text NOT NULL
     CREATE UNIQUE INDEX streams_pkey ON streams USING btree (execution)
 table summaries
@@ -331,6 +370,21 @@ table tags
     value text COLLATE "C" NOT NULL
     execution bigint NOT NULL
     CREATE UNIQUE INDEX tags_pkey ON tags USING btree (namespace, key, value, execution)
+table turns
+    lane bigint NOT NULL
+    priority integer NOT NULL
+    key text COLLATE "C" NOT NULL
+    next bigint NOT NULL
+    CREATE INDEX turns_past ON turns USING btree (lane, ((priority + 0)), next)
+    CREATE UNIQUE INDEX turns_pkey ON turns USING btree (lane, priority, key)
+table uses
+    execution bigint NOT NULL
+    limit_id bigint NOT NULL
+    open boolean NOT NULL
+    gate bigint
+    share text
+    CREATE INDEX uses_open ON uses USING btree (limit_id, execution) WHERE open
+    CREATE UNIQUE INDEX uses_pkey ON uses USING btree (execution, limit_id)
 table waitpoints
     execution bigint NOT NULL
     seq bigint NOT NULL

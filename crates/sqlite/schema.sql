@@ -78,11 +78,13 @@ CREATE TABLE executions (
     flow        INTEGER,
     flow_uuid   BLOB,
     node        TEXT,
+    gate        INTEGER,
     CHECK (
         until IS NULL AND worker IS NULL AND secret IS NULL AND ttl_ms IS NULL
             AND (
                 state BETWEEN 0 AND 1
-                OR detail IS NOT NULL AND (state BETWEEN 10 AND 14 OR state = 5)
+                OR detail IS NOT NULL
+                    AND (state BETWEEN 10 AND 14 OR state = 5 OR state = 7 AND gate IS NOT NULL)
             )
         OR state = 4 AND until IS NOT NULL AND worker IS NOT NULL AND secret IS NOT NULL
             AND ttl_ms IS NOT NULL
@@ -93,6 +95,7 @@ CREATE TABLE executions (
         OR state = 6 AND detail IS NOT NULL AND worker IS NULL AND secret IS NULL
             AND ttl_ms IS NULL
     ),
+    CHECK (gate IS NULL OR state = 7),
     CHECK (flow IS NULL OR node IS NOT NULL AND coalesce(length(flow_uuid), 0) = 16)
 ) STRICT;
 
@@ -130,6 +133,16 @@ CREATE TABLE flows (
         OR state = 2 AND closing IS NOT NULL
         OR state BETWEEN 10 AND 13
     )
+) STRICT;
+
+CREATE TABLE gates (
+    id        INTEGER PRIMARY KEY AUTOINCREMENT,
+    namespace INTEGER NOT NULL,
+    limit_id  INTEGER NOT NULL,
+    key       TEXT    NOT NULL,
+    course    TEXT    NOT NULL,
+    idle_at   INTEGER,
+    UNIQUE (limit_id, key, namespace)
 ) STRICT;
 
 CREATE TABLE inbox (
@@ -175,7 +188,7 @@ CREATE TABLE keys (
     fingerprint BLOB    NOT NULL CHECK (length(fingerprint) = 16),
     expires_at  INTEGER,
     PRIMARY KEY (namespace, key),
-    CHECK ((execution IS NULL) <> (flow IS NULL))
+    CHECK (execution IS NULL OR flow IS NULL)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE lanes (
@@ -185,8 +198,19 @@ CREATE TABLE lanes (
     mode       INTEGER NOT NULL CHECK (mode IN (0, 1, 2)),
     max_active INTEGER          CHECK (max_active >= 0),
     active     INTEGER NOT NULL CHECK (active >= 0),
-    defaults   TEXT,
+    defaults   TEXT, limits TEXT, fairness TEXT, course INTEGER,
     UNIQUE (namespace, name)
+) STRICT;
+
+CREATE TABLE limits (
+    id         INTEGER PRIMARY KEY AUTOINCREMENT CHECK (id > 0),
+    namespace  INTEGER NOT NULL,
+    sort       INTEGER NOT NULL CHECK (sort BETWEEN 0 AND 1),
+    name       TEXT    NOT NULL,
+    terms      TEXT    NOT NULL,
+    places     TEXT,
+    created_at INTEGER NOT NULL,
+    UNIQUE (namespace, sort, name)
 ) STRICT;
 
 CREATE TABLE meta (
@@ -201,7 +225,16 @@ CREATE TABLE namespaces (
     id       INTEGER PRIMARY KEY,
     name     TEXT NOT NULL UNIQUE,
     defaults TEXT
-) STRICT;
+, limits TEXT) STRICT;
+
+CREATE TABLE passages (
+    gate  INTEGER NOT NULL,
+    first INTEGER NOT NULL,
+    last  INTEGER NOT NULL,
+    at    INTEGER NOT NULL,
+    PRIMARY KEY (gate, first),
+    CHECK (first <= last)
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE past_leases (
     execution  INTEGER NOT NULL,
@@ -300,6 +333,23 @@ CREATE TABLE tags (
     PRIMARY KEY (namespace, key, value, execution)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE turns (
+    lane     INTEGER NOT NULL,
+    priority INTEGER NOT NULL,
+    key      TEXT    NOT NULL,
+    next     INTEGER NOT NULL,
+    PRIMARY KEY (lane, priority, key)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE uses (
+    execution INTEGER NOT NULL,
+    limit_id  INTEGER NOT NULL,
+    open      INTEGER NOT NULL CHECK (open BETWEEN 0 AND 1),
+    gate      INTEGER,
+    share     TEXT,
+    PRIMARY KEY (execution, limit_id)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE waitpoints (
     execution   INTEGER NOT NULL,
     seq         INTEGER NOT NULL,
@@ -353,11 +403,15 @@ CREATE UNIQUE INDEX flows_by_uuid ON flows (uuid, namespace);
 
 CREATE INDEX flows_of_namespace ON flows (namespace);
 
+CREATE INDEX gates_idle ON gates (idle_at) WHERE idle_at IS NOT NULL;
+
 CREATE INDEX inbox_refused ON inbox (id) WHERE refused_at IS NOT NULL;
 
 CREATE INDEX inbox_waiting ON inbox (id) WHERE refused_at IS NULL;
 
 CREATE INDEX keys_by_expiry ON keys (expires_at) WHERE expires_at IS NOT NULL;
+
+CREATE INDEX limited ON executions (gate, lane, route, priority DESC, rank) WHERE gate IS NOT NULL;
 
 CREATE UNIQUE INDEX members ON executions (flow, node) WHERE flow IS NOT NULL;
 
@@ -380,6 +434,10 @@ CREATE UNIQUE INDEX steps_by_name ON steps (execution, name, occurrence);
 CREATE UNIQUE INDEX suspensions_by_key ON suspensions (execution, run, key) WHERE key IS NOT NULL;
 
 CREATE INDEX troubled ON executions (namespace, state) WHERE state > 10;
+
+CREATE INDEX turns_in_order ON turns (lane, priority, next);
+
+CREATE INDEX uses_of_limit ON uses (limit_id, open, execution);
 
 CREATE UNIQUE INDEX waitpoints_by_uuid ON waitpoints (execution, uuid);
 

@@ -12,12 +12,14 @@ use crate::inbox::{NewRequest, Request, RequestCounts};
 use crate::memory::MemoryStore;
 use crate::model::{
     ChoreId, Chunk, ChunkSpan, Cursor, Defaults, Edge, EdgeId, Epoch, Execution, Flow, FlowRow,
-    Join, Key, PastLease, Payload, RequestId, RouteTable, RowId, Signal, SigningKey, Step, Stream,
-    Summary, Suspension, Waitpoint, WaitpointId, WorkerRow,
+    Gate, GateRow, Join, Key, Limit, LimitRow, LimitSort, NamespaceLimits, Passage, PastLease,
+    Payload, RequestId, RouteTable, RowId, Signal, SigningKey, Step, Stream, Summary, Suspension,
+    Turn, Use, Waitpoint, WaitpointId, WorkerRow,
 };
 use crate::store::{
     Count, EventScan, EventSlice, EventSpan, FlowScan, FlowSlice, ListScan, ListSlice, MemberCount,
-    ReadMail, ReadStreams, Source, StoreInfo, Transaction, WriteMail, WriteStreams,
+    ReadLimits, ReadMail, ReadStreams, Source, StoreInfo, Transaction, WriteLimits, WriteMail,
+    WriteStreams,
 };
 
 /// Draws an id and a secret, writes or not, and then ends as told.
@@ -538,7 +540,44 @@ impl WriteStreams for FaultyTx<'_> {
         fn put_stream(execution: &Execution, stream: &Stream) -> ();
         fn add_chunk(chunk: &Chunk) -> ();
         fn drop_chunks(execution: RowId, live: bool, through: u64) -> ();
+        fn trim_chunks(gone: &[RowId], limit: usize) -> usize;
         fn put_summary(summary: &Summary) -> ();
+    }
+}
+
+impl ReadLimits for FaultyTx<'_> {
+    forward! { read:
+        fn limit(namespace: NamespaceId, sort: LimitSort, name: &str) -> Option<Arc<Limit>>;
+        fn limit_by_row(row: LimitRow) -> Arc<Limit>;
+        fn limits(namespace: NamespaceId, sort: LimitSort, after: Option<&str>, limit: usize) -> Vec<Arc<Limit>>;
+        fn find_gate(namespace: NamespaceId, limit: LimitRow, key: &str) -> Option<Gate>;
+        fn gate_by_row(row: GateRow) -> Option<Gate>;
+        fn gates(limit: LimitRow, after: Option<&str>, limit_to: usize) -> Vec<Gate>;
+        fn uses(execution: RowId) -> Vec<Use>;
+        fn open_uses(limit: LimitRow, after: Option<RowId>, limit_to: usize) -> Vec<Use>;
+        fn passage(gate: GateRow, number: u64) -> Option<Passage>;
+        fn limited(gate: GateRow, each: usize) -> Vec<Execution>;
+        fn turn(lane: LaneId, priority: i32, key: &str) -> Option<Turn>;
+    }
+}
+
+impl WriteLimits for FaultyTx<'_> {
+    forward! { write:
+        fn new_limit_row() -> LimitRow;
+        fn put_limit(limit: &Limit) -> ();
+        fn drop_limit(limit: &Limit) -> ();
+        fn gate(namespace: NamespaceId, limit: LimitRow, key: &str) -> Gate;
+        fn save_gate(gate: &Gate) -> ();
+        fn trim_gates(by: Timestamp, limit: usize) -> usize;
+        fn put_use(of: &Use) -> ();
+        fn drop_use(execution: RowId, limit: LimitRow) -> ();
+        fn put_passage(gate: GateRow, passage: &Passage) -> ();
+        fn drop_passages(gate: GateRow, through: u64) -> ();
+        fn put_turn(turn: &Turn) -> ();
+        fn drop_turns(lane: LaneId, priority: i32, before: i64, limit: usize) -> ();
+        fn save_policy(execution: &Execution) -> ();
+        fn save_terms(flow: &Flow) -> ();
+        fn save_limits(namespace: NamespaceId, limits: &NamespaceLimits) -> ();
     }
 }
 

@@ -108,6 +108,7 @@ impl Command for Cancel {
             | State::Granted(_)
             | State::WaitingChildren(_)
             | State::Suspended(_)
+            | State::Limited(_)
             | State::Active(_) => {
                 end_cancelled(tx, cx, &mut execution, &request, false)?;
                 Ok(CancelOutcome::Cancelled)

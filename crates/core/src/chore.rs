@@ -8,10 +8,13 @@ use serde::{Deserialize, Serialize};
 use crate::command::Context;
 use crate::delete;
 use crate::flow::{self, FlowWork};
+use crate::limit::{self, BreachWork};
 use crate::misses::Misses;
-use crate::model::{ChoreId, FlowRow, NamespaceId, Result, RowId, Timestamp, WaitpointId};
+use crate::model::{
+    ChoreId, FlowRow, GateRow, LimitRow, NamespaceId, Result, RowId, Timestamp, WaitpointId,
+};
 use crate::store::Tx;
-use crate::{suspend, worker};
+use crate::{stream, suspend, worker};
 
 /// Work that is done in slices.
 #[derive(Clone, Debug, PartialEq)]
@@ -64,12 +67,39 @@ pub enum ChoreKind {
         /// The last child that was looked at.
         after: Option<RowId>,
     },
+    /// Remove what executions that are gone have put out.
+    RemoveFrames {
+        /// The executions.
+        gone: Vec<RowId>,
+    },
     /// Close a waitpoint, because its time is over.
     ExpireWaitpoint {
         /// The execution.
         execution: RowId,
         /// The waitpoint.
         waitpoint: WaitpointId,
+    },
+    /// Look after what waits before a gate, because it may have opened.
+    OpenGate {
+        /// The gate.
+        gate: GateRow,
+    },
+    /// Look anew at what waits for a limit that has changed.
+    Reconsider {
+        /// The limit.
+        limit: LimitRow,
+        /// The key of the last gate that was looked at.
+        after: Option<String>,
+    },
+    /// Do to the work under a budget what its breach demands.
+    Breach {
+        /// The budget.
+        limit: LimitRow,
+        /// When the breach was.
+        at: Timestamp,
+        /// What is left to do.
+        #[serde(flatten)]
+        work: BreachWork,
     },
 }
 
@@ -95,7 +125,7 @@ pub(crate) fn work(tx: &mut dyn Tx, cx: &Context, due: Vec<Chore>, rows: usize) 
                 let (flow, work) = (*flow, work.clone());
                 flows.entry(flow).or_default().push((chore, work));
             }
-            ChoreKind::ExpireWaitpoint { .. } => {
+            ChoreKind::ExpireWaitpoint { .. } | ChoreKind::OpenGate { .. } => {
                 misses.pass(slice(tx, cx, chore, rows))?;
             }
             _ if others < OTHERS => {
@@ -126,9 +156,13 @@ fn slice(tx: &mut dyn Tx, cx: &Context, mut chore: Chore, rows: usize) -> Result
         ChoreKind::CancelChildren { parent, after } => {
             flow::children::cancel(tx, cx, *parent, after, rows)?
         }
+        ChoreKind::RemoveFrames { gone } => stream::remove_frames(tx, cx, gone, rows)?,
         ChoreKind::ExpireWaitpoint { execution, waitpoint } => {
             suspend::expire(tx, cx, *execution, *waitpoint)?
         }
+        ChoreKind::OpenGate { gate } => limit::look(tx, cx, *gate, chore.due_at)?,
+        ChoreKind::Reconsider { limit, after } => limit::reconsider(tx, cx, *limit, after, rows)?,
+        ChoreKind::Breach { limit, at, work } => limit::bite(tx, cx, *limit, *at, work, rows)?,
         ChoreKind::Flow { .. } => Slice::Done,
     };
     match slice {

@@ -10,6 +10,7 @@ use crate::command::{Command, Context};
 use crate::event::{EventKind, log};
 use crate::finish::take_slots;
 use crate::flow::{Bound, bindings, gate};
+use crate::limit::{admit, advance};
 use crate::misses::Misses;
 use crate::model::{
     Cause, Check, DEFAULT_NAME, Error, Execution, ExecutionId, Fallback, FlowId, Grant, Lane,
@@ -116,6 +117,9 @@ pub struct Claimed {
     /// Work reserved.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub grants: Vec<Granted>,
+    /// Whether so much stood in the way that the claim did not see all there is: ask again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub more: bool,
 }
 
 impl Claimed {
@@ -229,7 +233,9 @@ impl Command for Claim {
         for name in &self.lanes {
             if let Some(lane) = tx.lane(namespace.id, name)? {
                 let wanted = self.max - taken.len();
-                taken.extend(self.claim_lane(tx, cx, &lane, &served, wanted)?);
+                let (found, more) = self.claim_lane(tx, cx, &namespace, &lane, &served, wanted)?;
+                taken.extend(found);
+                claimed.more |= more;
             }
             if taken.len() == self.max {
                 break;
@@ -248,50 +254,69 @@ impl Command for Claim {
 }
 
 impl Claim {
+    /// What a lane has, and whether it may have more.
     fn claim_lane(
         &self,
         tx: &mut dyn Tx,
         cx: &Context,
+        namespace: &Namespace,
         lane: &Lane,
         served: &[RouteId],
         wanted: usize,
-    ) -> Result<Vec<Taken>> {
+    ) -> Result<(Vec<Taken>, bool)> {
         let room = free_slots(lane).min(wanted);
         if lane.mode == LaneMode::Paused || room == 0 {
-            return Ok(vec![]);
+            return Ok((vec![], false));
         }
         let mut taken = Vec::new();
-        let mut overdue = 0;
-        while taken.len() < room && overdue < OVERDUE {
+        let mut passed_over = 0;
+        let mut last = false;
+        while taken.len() < room && passed_over < PASSED_OVER && !last {
             let wanted = room - taken.len();
             let found = tx.claimable(lane.id, served, wanted)?;
-            let last = found.len() < wanted;
-            let mut ended = false;
+            last = found.len() < wanted;
+            let mut changed = false;
+            let mut misses = Misses::default();
             for mut execution in found {
-                if ended {
-                    // The end of one may have ended others that were found with it.
+                if changed {
+                    // What happened to one may have happened to others that were found with it.
                     match tx.execution(execution.row)?.filter(Execution::claimable) {
                         Some(current) => execution = current,
                         None => continue,
                     }
                 }
-                if execution.deadline_at.is_some_and(|deadline| deadline <= cx.now) {
-                    clock::settle(tx, cx, &mut execution)?;
-                    (overdue, ended) = (overdue + 1, true);
-                } else if gate::refuses(tx, cx, &mut execution)? {
-                    (overdue, ended) = (overdue + 1, true);
-                } else {
-                    taken.push(self.own(tx, cx, execution, lane)?);
+                let admitted = self.admits(tx, cx, namespace, lane, &mut execution);
+                match misses.pass(admitted)? {
+                    Some(true) => taken.push(self.own(tx, cx, execution, lane)?),
+                    Some(false) => (passed_over, changed) = (passed_over + 1, true),
+                    None => {}
                 }
             }
-            if last {
-                break;
-            }
+            misses.finish()?;
+            // What waits for a limit may have let others go that wait for another.
+            last &= !changed;
         }
         if !taken.is_empty() {
+            advance(tx, lane, taken.iter().map(|taken| &taken.execution))?;
             take_slots(tx, lane, u32::try_from(taken.len()).unwrap_or(u32::MAX))?;
         }
-        Ok(taken)
+        Ok((taken, passed_over >= PASSED_OVER))
+    }
+
+    /// Whether an execution may be owned; if not, it is now where it belongs.
+    fn admits(
+        &self,
+        tx: &mut dyn Tx,
+        cx: &Context,
+        namespace: &Namespace,
+        lane: &Lane,
+        execution: &mut Execution,
+    ) -> Result<bool> {
+        if execution.deadline_at.is_some_and(|deadline| deadline <= cx.now) {
+            clock::settle(tx, cx, execution)?;
+            return Ok(false);
+        }
+        Ok(!gate::refuses(tx, cx, execution)? && admit(tx, cx, namespace, lane, execution)?)
     }
 
     fn own(
@@ -310,8 +335,9 @@ impl Claim {
     }
 }
 
-/// How many executions whose deadline has passed a claim ends on its way; the clock has the rest.
-const OVERDUE: usize = 200;
+/// How many executions a claim puts aside on its way, because their deadline has passed or because
+/// a limit does not let them pass.
+const PASSED_OVER: usize = 200;
 
 /// An execution that found its owner.
 pub(crate) struct Taken {
@@ -335,6 +361,7 @@ pub(crate) fn readiness(execution: &Execution) -> Option<Ready> {
         | State::Active(_)
         | State::WaitingChildren(_)
         | State::Suspended(_)
+        | State::Limited(_)
         | State::Ended(_) => None,
     }
 }
@@ -357,7 +384,14 @@ pub(crate) fn take(
         State::Granted(grant) => grant.secret,
         _ => cx.secret(),
     };
-    let lease = Lease { worker: worker.to_owned(), secret, until: cx.now + ttl, ttl, cancel: None };
+    let lease = Lease {
+        worker: worker.to_owned(),
+        secret,
+        until: cx.now + ttl,
+        ttl,
+        cancel: None,
+        pause: None,
+    };
     execution.enter(State::Active(lease), cause, cx.now);
     tx.save(execution)?;
     log(tx, cx, execution, EventKind::Claimed, Some(worker), None)

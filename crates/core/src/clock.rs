@@ -14,7 +14,7 @@ use crate::model::{
 };
 use crate::retry::{Failure, FailureClass};
 use crate::store::Tx;
-use crate::{suspend, worker};
+use crate::{limit, suspend, worker};
 
 /// Makes sure that standing chores exist; an engine sends it when it opens.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -130,14 +130,21 @@ pub(crate) fn settle(tx: &mut dyn Tx, cx: &Context, execution: &mut Execution) -
             let (lease_ends, cancel) = (lease.until, lease.cancel.clone());
             let times_out = execution.policy.attempt_timeout.map(|limit| execution.since + limit);
             let timed_out = times_out.is_some_and(|at| at <= cx.now && at < lease_ends);
+            let pauses = lease.pause.as_ref().map(|pause| pause.force_at);
+            let paused = pauses.is_some_and(|at| at <= cx.now && at < lease_ends);
             match cancel {
                 Some(request) => end_cancelled(tx, cx, execution, &request, false),
                 None if timed_out => time_out(tx, cx, execution),
+                None if paused => limit::pause(tx, cx, execution),
                 None => lose_lease(tx, cx, execution),
             }
         }
         State::Suspended(_) => suspend::time_out(tx, cx, execution),
-        State::Waiting | State::Resumable | State::WaitingChildren(_) | State::Ended(_) => Ok(()),
+        State::Waiting
+        | State::Resumable
+        | State::WaitingChildren(_)
+        | State::Limited(_)
+        | State::Ended(_) => Ok(()),
     }
 }
 

@@ -88,6 +88,10 @@ event_kinds! {
     Resumed "execution.resumed" 19;
     /// Its suspension timed out and was passed on to an operator.
     Escalated "execution.escalated" 20;
+    /// A budget or quota does not let it pass; the data say which.
+    Limited "execution.limited" 21;
+    /// Its budget is used up, and its worker was asked to stop until there is more.
+    PauseRequested "execution.pause_requested" 22;
     /// A worker took it.
     Claimed "lease.claimed" 30;
     /// It was reserved for a worker.
@@ -104,6 +108,8 @@ event_kinds! {
     LeaseExpired "lease.expired" 36;
     /// Its worker registered again or was marked dead.
     LeaseLost "lease.worker_gone" 37;
+    /// Its budget was used up, and its worker did not stop in time.
+    Paused "lease.paused" 38;
     /// A lane was configured.
     LanePut "lane.put" 50;
     /// A lane no longer hands out work.
@@ -160,6 +166,30 @@ event_kinds! {
     KeyRetired "key.retired" 121;
     /// A signing key does nothing any more.
     KeyRevoked "key.revoked" 122;
+    /// A budget was made.
+    BudgetCreated "budget.created" 130;
+    /// A budget's terms changed.
+    BudgetUpdated "budget.updated" 131;
+    /// A budget was removed.
+    BudgetDeleted "budget.deleted" 132;
+    /// A budget began anew.
+    BudgetReset "budget.reset" 133;
+    /// More of a budget was asked for than was left.
+    BudgetBreached "budget.breached" 134;
+    /// More of a budget was spent than its soft limit.
+    BudgetSoftBreached "budget.soft_breached" 135;
+    /// What an execution had spent of a budget was given back.
+    BudgetReleased "budget.released" 136;
+    /// A quota was made.
+    QuotaCreated "quota.created" 140;
+    /// A quota's terms changed.
+    QuotaUpdated "quota.updated" 141;
+    /// A quota was removed.
+    QuotaDeleted "quota.deleted" 142;
+    /// A budget or quota applies to something.
+    LimitAttached "limit.attached" 145;
+    /// A budget or quota no longer applies to something.
+    LimitDetached "limit.detached" 146;
 }
 
 impl EventKind {

@@ -13,7 +13,7 @@ use crate::model::{
     Timestamp, default_name,
 };
 use crate::store::Read;
-use crate::suspend;
+use crate::{limit, suspend};
 
 /// Asks what an execution waits for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -62,6 +62,7 @@ pub(crate) fn explain(
         State::Waiting | State::Resumable => obstacles(read, cx, execution, &lane)?,
         State::WaitingChildren(_) => what_for(read, execution)?,
         State::Suspended(suspended) => suspend::what_for(read, execution, suspended)?,
+        State::Limited(limited) => limit::what_for(read, cx, limited)?,
         State::Delayed(_) if execution.is_held() => held(execution),
         State::Delayed(_) | State::Granted(_) | State::Active(_) | State::Ended(_) => vec![],
     };
@@ -127,16 +128,23 @@ fn summary(cx: &Context, execution: &Execution, lane: &Lane) -> String {
             };
             format!("Suspended for {for_long} ({}){until}.", suspended.reason)
         }
+        State::Limited(limited) => {
+            format!("Has waited for {for_long} because the {} does not let it pass.", limited.by)
+        }
         State::Granted(grant) => {
             format!("Reserved for worker `{}` until {}.", grant.worker, grant.until)
         }
         State::Active(lease) => {
-            let stop = match &lease.cancel {
-                Some(cancel) => format!(
+            let stop = match (&lease.cancel, &lease.pause) {
+                (Some(cancel), _) => format!(
                     " `{}` asked it to stop; it is cancelled at {} at the latest.",
                     cancel.by, cancel.force_at
                 ),
-                None => String::new(),
+                (None, Some(pause)) => format!(
+                    " Budget `{}` is used up; it is put aside at {} at the latest.",
+                    pause.budget, pause.force_at
+                ),
+                (None, None) => String::new(),
             };
             format!(
                 "Attempt {} has run for {for_long} on worker `{}`, whose lease ends at {} unless renewed.{stop}",

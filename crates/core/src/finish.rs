@@ -10,11 +10,12 @@ use crate::event::{EventKind, log};
 use crate::flow::{Cascade, children, gate};
 use crate::model::{Cause, End, Execution, Lane, LeaseEnd, Outcome, PastLease, Result, State};
 use crate::store::Tx;
-use crate::{stream, suspend};
+use crate::{limit, stream, suspend};
 
 /// Takes an execution from its owner, if it has one, and puts it into `state`.
 ///
-/// Remembers how the lease ended, for late calls of its holder, and gives the lane its slot back.
+/// Remembers how the lease ended, for late calls of its holder, and gives back the lane's slot and
+/// what budgets and quotas have let it have.
 /// The caller saves the execution.
 pub(crate) fn leave(
     tx: &mut dyn Tx,
@@ -24,6 +25,7 @@ pub(crate) fn leave(
     state: State,
     cause: Cause,
 ) -> Result<()> {
+    let owned = execution.state.worker().is_some();
     match &execution.state {
         State::Active(lease) => {
             tx.add_past_lease(&PastLease {
@@ -46,7 +48,9 @@ pub(crate) fn leave(
         | State::WaitingChildren(_)
         | State::Suspended(_)
         | State::Ended(_) => {}
+        State::Limited(_) => limit::gone(tx, execution)?,
     }
+    limit::left(tx, cx, execution, owned, matches!(state, State::Ended(_)))?;
     execution.enter(state, cause, cx.now);
     Ok(())
 }

@@ -14,9 +14,10 @@ use crate::command::{Command, Context};
 use crate::finish::take_slots;
 use crate::flow::gate;
 use crate::lease::load;
+use crate::limit::admit;
 use crate::model::{
-    Cause, Check, Epoch, Error, Execution, ExecutionId, LaneMode, LeaseLost, LeaseToken, Limits,
-    Namespace, Ready, Result, State, Status, default_name, duration_ms, option_duration_ms,
+    Cause, Check, Epoch, Error, Execution, ExecutionId, LaneMode, LeaseLost, LeaseToken, LimitedBy,
+    Limits, Namespace, Ready, Result, State, Status, default_name, duration_ms, option_duration_ms,
 };
 use crate::store::Tx;
 
@@ -72,6 +73,11 @@ pub enum ClaimRefusal {
         /// What it is doing instead.
         status: Status,
     },
+    /// A budget or quota does not let it pass.
+    Limited {
+        /// Which.
+        by: LimitedBy,
+    },
     /// It is held.
     Held,
     /// Its lane is paused.
@@ -109,6 +115,11 @@ impl Command for ClaimExecution {
         }
         let lane = tx.lane_by_id(execution.lane)?;
         let namespace = tx.namespace_by_id(execution.namespace)?;
+        if !admit(tx, cx, &namespace, &lane, &mut execution)? {
+            let why = self.refusal(tx, &execution)?;
+            let why = why.ok_or_else(|| Error::bug("a limit refuses and lets pass"))?;
+            return Ok(ClaimedExecution::Refused { why });
+        }
         take_slots(tx, &lane, 1)?;
         let resumed = execution.state == State::Resumable;
         match self.reserve {
@@ -140,7 +151,9 @@ impl ClaimExecution {
         let needed = routes.get(execution.route).map_or(&[][..], |route| &route.capabilities);
         let missing: Vec<_> =
             needed.iter().filter(|token| !self.capabilities.contains(token)).cloned().collect();
-        Ok(if !matches!(execution.state, State::Waiting | State::Resumable) {
+        Ok(if let State::Limited(limited) = &execution.state {
+            Some(ClaimRefusal::Limited { by: limited.by.clone() })
+        } else if !matches!(execution.state, State::Waiting | State::Resumable) {
             Some(ClaimRefusal::NotClaimable { status: execution.status() })
         } else if execution.is_held() {
             Some(ClaimRefusal::Held)

@@ -62,6 +62,10 @@ impl Command for Hold {
                 let back = grant.back.into();
                 leave(tx, cx, &mut execution, LeaseEnd::WorkerGone, back, Cause::Hold)?;
             }
+            State::Limited(limited) => {
+                let back = limited.then.into();
+                leave(tx, cx, &mut execution, LeaseEnd::WorkerGone, back, Cause::Hold)?;
+            }
             State::Waiting
             | State::Resumable
             | State::Delayed(_)

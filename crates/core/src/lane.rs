@@ -7,8 +7,9 @@ use serde_json::json;
 
 use crate::command::{Command, Context};
 use crate::event::{EventKind, NewEvent};
+use crate::limit::{after_all, check_named};
 use crate::model::{
-    Check, Defaults, Error, Lane, LaneMode, NamespaceId, Result, Timestamp, default_name,
+    Check, Defaults, Error, FairTerms, Lane, LaneMode, NamespaceId, Result, Timestamp, default_name,
 };
 use crate::namespace;
 use crate::store::Tx;
@@ -41,6 +42,22 @@ pub struct PutLane {
     /// How many of its executions may be owned at once; no limit when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_active: Option<u32>,
+    /// How work of different keys takes turns; when absent, what was submitted first goes first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fairness: Option<FairTerms>,
+}
+
+impl PutLane {
+    /// A lane of the default namespace without defaults, maximum and turns.
+    pub fn new(lane: impl Into<String>) -> Self {
+        Self {
+            namespace: default_name(),
+            lane: lane.into(),
+            defaults: Defaults::default(),
+            max_active: None,
+            fairness: None,
+        }
+    }
 }
 
 impl Command for PutLane {
@@ -55,7 +72,12 @@ impl Command for PutLane {
             "must be at least 1; pause the lane to stop it".into()
         });
         self.defaults.check(&mut check);
+        if let Some(fairness) = &self.fairness {
+            fairness.check(&mut check);
+        }
         check.finish()?;
+        let known = tx.namespace(&self.namespace)?;
+        check_named(tx, known.as_deref(), &self.defaults.policy, "defaults.policy.")?;
         let namespace = namespace::used(tx, &self.namespace)?;
         let mut lane = (*used(tx, namespace.id, &self.lane)?).clone();
         lane.active = match (lane.max_active, self.max_active) {
@@ -65,6 +87,11 @@ impl Command for PutLane {
         };
         lane.max_active = self.max_active;
         lane.defaults = self.defaults.clone();
+        if self.fairness.is_some() && lane.fairness.is_none() {
+            // What stands in the lane goes before what comes by turns.
+            lane.course = Some(after_all(tx.new_row()?));
+        }
+        lane.fairness = self.fairness.clone();
         tx.save_lane(&lane)?;
         let data = Some(json!({ "max_active": lane.max_active }));
         tx.add_event(&NewEvent { data, ..lane_event(EventKind::LanePut, cx.now, &lane) })

@@ -1,14 +1,16 @@
 //! Holding a lease: the fence every worker's write passes, renewing, and reporting progress.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::command::{Command, Context};
 use crate::event::{EventKind, log};
+use crate::limit::unpause;
 use crate::model::{
     CancelRequest, Check, Error, Execution, ExecutionId, Lease, LeaseLost, LeaseToken, Namespace,
-    PastLease, Progress, Result, State, Timestamp, default_name, option_duration_ms,
+    PastLease, PauseRequest, Progress, Result, State, Timestamp, default_name, option_duration_ms,
 };
 use crate::store::{Read, Tx};
 
@@ -71,6 +73,17 @@ pub(crate) fn load(read: &mut dyn Read, namespace: &str, id: ExecutionId) -> Res
     found.ok_or_else(|| Error::not_found("execution", format!("{id} in namespace `{namespace}`")))
 }
 
+/// The namespace that must exist for something in it to be there.
+pub(crate) fn namespace_of(
+    read: &mut dyn Read,
+    namespace: &str,
+    noun: &str,
+    name: &str,
+) -> Result<Arc<Namespace>> {
+    read.namespace(namespace)?
+        .ok_or_else(|| Error::not_found(noun, format!("`{name}` in namespace `{namespace}`")))
+}
+
 /// The lease of an execution that passed the fence.
 pub(crate) fn lease_of(execution: &mut Execution) -> Result<&mut Lease> {
     match &mut execution.state {
@@ -112,6 +125,9 @@ pub enum Renewal {
         /// Set when the worker should stop.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cancel: Option<CancelRequest>,
+        /// Set when the worker should give the work back until its budget has more.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pause: Option<PauseRequest>,
     },
     /// It is lost: the worker must stop.
     Lost {
@@ -164,16 +180,17 @@ impl Renew {
                 None => return Err(error),
             },
         };
+        unpause(tx, cx, &mut execution)?;
         let lease = lease_of(&mut execution)?;
         lease.ttl = self.ttl.unwrap_or(lease.ttl);
         lease.until = cx.now + lease.ttl;
-        let (expires_at, cancel, worker) =
-            (lease.until, lease.cancel.clone(), lease.worker.clone());
+        let (expires_at, worker) = (lease.until, lease.worker.clone());
+        let (cancel, pause) = (lease.cancel.clone(), lease.pause.clone());
         tx.save(&execution)?;
         if cx.settings.log_renewals {
             log(tx, cx, &execution, EventKind::Renewed, Some(&worker), None)?;
         }
-        Ok(Renewal::Renewed { expires_at, cancel })
+        Ok(Renewal::Renewed { expires_at, cancel, pause })
     }
 }
 

@@ -10,6 +10,9 @@
 //! Suggested reading order: [`State`] and [`Execution`], then [`Submit`], [`Claim`] and
 //! [`Complete`], then [`Store`].
 
+// The table of transitions is written out edge by edge.
+#![recursion_limit = "256"]
+
 mod model;
 
 mod command;
@@ -38,6 +41,7 @@ mod suspend;
 mod hold;
 mod inbox;
 mod lane;
+mod limit;
 mod namespace;
 mod priority;
 mod replay;
@@ -93,6 +97,13 @@ pub use inbox::{
 };
 pub use lane::{DrainLane, LaneChanged, PauseLane, PutLane, ResumeLane};
 pub use lease::{Renew, Renewal, RenewedLeases, ReportProgress};
+pub use limit::{
+    AttachLimit, AttachTo, BreachWork, BudgetPage, BudgetReleased, BudgetStatus, CreateBudget,
+    CreateQuota, DeleteBudget, DeleteQuota, DetachLimit, DimensionStatus, GetBudget, GetLedger,
+    GetQuota, Ledger, LedgerEntry, LimitChange, LimitChanged, LimitCreated, LimitName, ListBudgets,
+    ListQuotas, QuotaKeyStatus, QuotaPage, QuotaStatus, ReleaseBudget, ResetBudget, Spend, Spent,
+    UpdateBudget, UpdateQuota,
+};
 pub use memory::MemoryStore;
 pub use model::*;
 pub use namespace::PutNamespace;
@@ -114,8 +125,8 @@ pub use set_tags::{SetTags, Tagged};
 pub use steps::{KeepSteps, ListSteps, RecordStep, StepPage, StepRecorded, StepView};
 pub use store::{
     BackupProgress, Count, EventScan, EventSlice, EventSpan, FlowScan, FlowSlice, ListScan,
-    ListSlice, MemberCount, News, Read, ReadMail, ReadStreams, Source, Store, StoreInfo,
-    Transaction, Tx, WriteMail, WriteStreams,
+    ListSlice, MemberCount, News, Read, ReadLimits, ReadMail, ReadStreams, Source, Store,
+    StoreInfo, Transaction, Tx, WriteLimits, WriteMail, WriteStreams,
 };
 pub use stream::{
     Append, Appended, CloseStream, FrameView, NewFrame, ReadStream, ReadSummary, StreamFrom,

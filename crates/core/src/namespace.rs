@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::command::{Command, Context};
 use crate::event::{EventKind, NewEvent};
+use crate::limit::check_named;
 use crate::model::{Check, Defaults, Namespace, Result, default_name};
 use crate::store::Tx;
 
@@ -30,6 +31,8 @@ impl Command for PutNamespace {
         check.name("namespace", &self.namespace);
         self.defaults.check(&mut check);
         check.finish()?;
+        let known = tx.namespace(&self.namespace)?;
+        check_named(tx, known.as_deref(), &self.defaults.policy, "defaults.policy.")?;
         let namespace = tx.put_namespace(&self.namespace, &self.defaults)?;
         tx.add_event(&NewEvent::new(EventKind::NamespacePut, cx.now, namespace.id))
     }

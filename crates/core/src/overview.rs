@@ -7,8 +7,8 @@ use crate::command::{Context, Query};
 use crate::event::default_page;
 use crate::lease::load;
 use crate::model::{
-    Check, Cursor, Defaults, Epoch, ExecutionId, LaneMode, LeaseEnd, PastLease, Result, Settings,
-    State, Status, Timestamp, default_name,
+    Check, Cursor, Defaults, Epoch, ExecutionId, FairTerms, LaneMode, LeaseEnd, LimitUses,
+    NamespaceLimits, PastLease, Result, Settings, State, Status, Timestamp, default_name,
 };
 use crate::registry;
 use crate::store::{Count, Read, StoreInfo};
@@ -56,6 +56,12 @@ pub struct LaneView {
     pub free: Option<u64>,
     /// What submissions inherit.
     pub defaults: Defaults,
+    /// The budgets and quotas its work is under.
+    #[serde(default, skip_serializing_if = "LimitUses::is_empty")]
+    pub limits: LimitUses,
+    /// How work of different keys takes turns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fairness: Option<FairTerms>,
     /// How many executions may be claimed.
     pub depth: u64,
     /// When the longest waiting of these became claimable.
@@ -100,6 +106,8 @@ impl Query for ListLanes {
                 max_active: row.max_active,
                 free: row.max_active.map(|_| free_slots(&row) as u64),
                 defaults: row.defaults.clone(),
+                limits: row.limits.clone(),
+                fairness: row.fairness.clone(),
                 depth: counts.iter().filter(claimable).map(|one| one.count).sum(),
                 oldest: read.oldest_ready(row.id)?,
                 counts,
@@ -128,6 +136,9 @@ pub struct NamespaceView {
     pub namespace: String,
     /// What submissions inherit.
     pub defaults: Defaults,
+    /// The budgets and quotas its work is under.
+    #[serde(default, skip_serializing_if = "NamespaceLimits::is_empty")]
+    pub limits: NamespaceLimits,
 }
 
 /// A page of namespaces.
@@ -153,6 +164,7 @@ impl Query for ListNamespaces {
         let view = |row: &std::sync::Arc<crate::Namespace>| NamespaceView {
             namespace: row.name.clone(),
             defaults: row.defaults.clone(),
+            limits: row.limits.clone(),
         };
         Ok(NamespacePage { namespaces: rows.iter().map(view).collect(), next })
     }

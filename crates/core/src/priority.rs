@@ -7,10 +7,12 @@ use crate::cancel::already_terminal;
 use crate::command::{Command, Context};
 use crate::event::{EventKind, log};
 use crate::lease::load;
+use crate::limit::rank;
 use crate::model::{Check, ExecutionId, Result, default_name};
 use crate::store::Tx;
 
-/// Changes the priority of an execution that is not over; it keeps its rank.
+/// Changes the priority of an execution that is not over. It keeps its rank, unless keys take
+/// turns in its lane: then it takes its turn among those of the new priority.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChangePriority {
@@ -45,6 +47,13 @@ impl Command for ChangePriority {
         let before = execution.priority;
         if before != self.priority {
             execution.priority = self.priority;
+            let lane = tx.lane_by_id(execution.lane)?;
+            if lane.fairness.is_some() {
+                // Ranks stay below what the next row would be given without turns.
+                let row = tx.new_row()?;
+                let (policy, tags) = (&execution.policy, &execution.tags);
+                execution.rank = rank(tx, &lane, self.priority, policy, tags, row)?;
+            }
             tx.save(&execution)?;
             let data = json!({ "before": before, "priority": self.priority });
             log(tx, cx, &execution, EventKind::PriorityChanged, None, Some(data))?;

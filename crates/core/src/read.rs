@@ -6,8 +6,9 @@ use crate::command::{Context, Query};
 use crate::event::default_page;
 use crate::lease::load;
 use crate::model::{
-    Axes, CancelRequest, Check, End, Epoch, Error, Execution, ExecutionId, FlowId, Limits, Payload,
-    Policy, Progress, Result, RowId, State, Status, Suspended, Tags, Timestamp, default_name,
+    Axes, CancelRequest, Check, End, Epoch, Error, Execution, ExecutionId, FlowId, LimitedBy,
+    Limits, Payload, Policy, Progress, Result, RowId, State, Status, Suspended, Tags, Timestamp,
+    default_name,
 };
 use crate::store::{Count, ListScan, Read};
 
@@ -77,6 +78,9 @@ pub struct ExecutionView {
     /// Set while it is suspended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspended: Option<Suspended>,
+    /// What does not let it pass, while something does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limited_by: Option<LimitedBy>,
     /// Set while its worker is asked to stop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancel: Option<CancelRequest>,
@@ -139,6 +143,7 @@ pub(crate) fn view(
         | State::Delayed(_)
         | State::WaitingChildren(_)
         | State::Suspended(_)
+        | State::Limited(_)
         | State::Ended(_) => (None, None),
     };
     Ok(ExecutionView {
@@ -165,6 +170,10 @@ pub(crate) fn view(
         owned_until,
         suspended: match &execution.state {
             State::Suspended(suspended) => Some(suspended.clone()),
+            _ => None,
+        },
+        limited_by: match &execution.state {
+            State::Limited(limited) => Some(limited.by.clone()),
             _ => None,
         },
         cancel,

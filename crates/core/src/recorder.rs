@@ -10,13 +10,14 @@ use crate::event::NewEvent;
 use crate::inbox::{NewRequest, Request, RequestCounts};
 use crate::model::{
     ChoreId, Chunk, ChunkSpan, Cursor, Defaults, Edge, EdgeId, Epoch, Error, Execution,
-    ExecutionId, Flow, FlowId, FlowRow, Join, Key, Lane, LaneId, LaneMode, Namespace, NamespaceId,
-    PastLease, Payload, RequestId, Result, RouteId, RouteTable, RowId, Signal, SigningKey, Step,
-    Stream, Summary, Suspension, Timestamp, Waitpoint, WaitpointId, WorkerRow,
+    ExecutionId, Flow, FlowId, FlowRow, Gate, GateRow, Join, Key, Lane, LaneId, LaneMode, Limit,
+    LimitRow, LimitSort, Namespace, NamespaceId, NamespaceLimits, Passage, PastLease, Payload,
+    RequestId, Result, RouteId, RouteTable, RowId, Signal, SigningKey, Step, Stream, Summary,
+    Suspension, Timestamp, Turn, Use, Waitpoint, WaitpointId, WorkerRow,
 };
 use crate::store::{
     Count, EventScan, EventSlice, EventSpan, FlowScan, FlowSlice, ListScan, ListSlice, MemberCount,
-    Read, ReadMail, ReadStreams, Tx, WriteMail, WriteStreams,
+    Read, ReadLimits, ReadMail, ReadStreams, Tx, WriteLimits, WriteMail, WriteStreams,
 };
 
 pub(crate) struct Recorder<'a> {
@@ -215,7 +216,44 @@ impl WriteStreams for Recorder<'_> {
             then |this| this.notes.streams.push(execution.id);
         fn add_chunk(&mut self, chunk: &Chunk) -> ();
         fn drop_chunks(&mut self, execution: RowId, live: bool, through: u64) -> ();
+        fn trim_chunks(&mut self, gone: &[RowId], limit: usize) -> usize;
         fn put_summary(&mut self, summary: &Summary) -> ();
+    }
+}
+
+impl ReadLimits for Recorder<'_> {
+    forward! { read:
+        fn limit(&mut self, namespace: NamespaceId, sort: LimitSort, name: &str) -> Option<Arc<Limit>>;
+        fn limit_by_row(&mut self, row: LimitRow) -> Arc<Limit>;
+        fn limits(&mut self, namespace: NamespaceId, sort: LimitSort, after: Option<&str>, limit: usize) -> Vec<Arc<Limit>>;
+        fn find_gate(&mut self, namespace: NamespaceId, limit: LimitRow, key: &str) -> Option<Gate>;
+        fn gate_by_row(&mut self, row: GateRow) -> Option<Gate>;
+        fn gates(&mut self, limit: LimitRow, after: Option<&str>, limit_to: usize) -> Vec<Gate>;
+        fn uses(&mut self, execution: RowId) -> Vec<Use>;
+        fn open_uses(&mut self, limit: LimitRow, after: Option<RowId>, limit_to: usize) -> Vec<Use>;
+        fn passage(&mut self, gate: GateRow, number: u64) -> Option<Passage>;
+        fn limited(&mut self, gate: GateRow, each: usize) -> Vec<Execution>;
+        fn turn(&mut self, lane: LaneId, priority: i32, key: &str) -> Option<Turn>;
+    }
+}
+
+impl WriteLimits for Recorder<'_> {
+    forward! { write:
+        fn new_limit_row(&mut self) -> LimitRow;
+        fn put_limit(&mut self, limit: &Limit) -> ();
+        fn drop_limit(&mut self, limit: &Limit) -> ();
+        fn gate(&mut self, namespace: NamespaceId, limit: LimitRow, key: &str) -> Gate;
+        fn save_gate(&mut self, gate: &Gate) -> ();
+        fn trim_gates(&mut self, by: Timestamp, limit: usize) -> usize;
+        fn put_use(&mut self, of: &Use) -> ();
+        fn drop_use(&mut self, execution: RowId, limit: LimitRow) -> ();
+        fn put_passage(&mut self, gate: GateRow, passage: &Passage) -> ();
+        fn drop_passages(&mut self, gate: GateRow, through: u64) -> ();
+        fn put_turn(&mut self, turn: &Turn) -> ();
+        fn drop_turns(&mut self, lane: LaneId, priority: i32, before: i64, limit: usize) -> ();
+        fn save_policy(&mut self, execution: &Execution) -> ();
+        fn save_terms(&mut self, flow: &Flow) -> ();
+        fn save_limits(&mut self, namespace: NamespaceId, limits: &NamespaceLimits) -> ();
     }
 }
 

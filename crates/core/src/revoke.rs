@@ -119,6 +119,7 @@ impl Command for RevokeLease {
             | State::Delayed(_)
             | State::WaitingChildren(_)
             | State::Suspended(_)
+            | State::Limited(_)
             | State::Ended(_) => {
                 return nothing(NothingToRevoke::NotOwned { status: execution.status() });
             }

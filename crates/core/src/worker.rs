@@ -182,6 +182,7 @@ pub(crate) fn dispossess(
             | State::Delayed(_)
             | State::WaitingChildren(_)
             | State::Suspended(_)
+            | State::Limited(_)
             | State::Ended(_) => continue,
         };
         match cancel {

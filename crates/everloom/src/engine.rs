@@ -247,7 +247,7 @@ impl Engine {
     pub async fn claim(&self, claim: Claim) -> Result<Claimed> {
         let claim = Claim { namespace: self.here(), ..claim };
         if claim.wait.is_zero() {
-            return self.claim_once(claim).await;
+            return self.claim_now(claim).await;
         }
         let deadline = Instant::now() + claim.wait.min(Limits::WAIT_MAX);
         let mut seat = self.driver().hub().stand_in_line(Interest {
@@ -258,7 +258,7 @@ impl Engine {
         });
         loop {
             seat.stand();
-            let claimed = self.claim_once(claim.clone()).await?;
+            let claimed = self.claim_now(claim.clone()).await?;
             if !claimed.is_empty() {
                 seat.took(|work| includes(&claimed, work));
                 return Ok(claimed);
@@ -271,6 +271,16 @@ impl Engine {
             let recheck = deadline.min(now + self.driver().options().recheck);
             // Whether it was called or not, the next try tells.
             let _ = timeout_at(recheck, seat.called()).await;
+        }
+    }
+
+    /// What there is now, however much of what limits hold back stands before it.
+    async fn claim_now(&self, claim: Claim) -> Result<Claimed> {
+        loop {
+            let claimed = self.claim_once(claim.clone()).await?;
+            if !claimed.is_empty() || !claimed.more {
+                return Ok(claimed);
+            }
         }
     }
 
@@ -289,10 +299,12 @@ impl Engine {
         let namespace = claim.namespace.clone();
         let undelivered = move |claimed| match claimed {
             ClaimedExecution::Leased(lease) => {
-                give_back(&driver, &namespace, Claimed { leases: vec![*lease], grants: vec![] });
+                let claimed = Claimed { leases: vec![*lease], ..Claimed::default() };
+                give_back(&driver, &namespace, claimed);
             }
             ClaimedExecution::Granted(grant) => {
-                give_back(&driver, &namespace, Claimed { leases: vec![], grants: vec![grant] });
+                let claimed = Claimed { grants: vec![grant], ..Claimed::default() };
+                give_back(&driver, &namespace, claimed);
             }
             ClaimedExecution::Refused { .. } => {}
         };
@@ -527,15 +539,10 @@ impl Engine {
         self.apply(PutNamespace { namespace: self.here(), defaults }).await
     }
 
-    /// Sets a lane's defaults and maximum.
-    pub async fn put_lane(
-        &self,
-        lane: &str,
-        defaults: Defaults,
-        max_active: Option<u32>,
-    ) -> Result<()> {
-        let lane = lane.to_owned();
-        self.apply(PutLane { namespace: self.here(), lane, defaults, max_active }).await
+    /// Sets a lane's defaults, its maximum, and how keys take turns in it; what is not given is
+    /// not so any more.
+    pub async fn put_lane(&self, lane: PutLane) -> Result<()> {
+        self.apply(PutLane { namespace: self.here(), ..lane }).await
     }
 
     /// Hands out no more work from a lane.

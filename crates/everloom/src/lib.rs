@@ -21,6 +21,7 @@ mod flows;
 mod follow;
 pub mod handler;
 mod hub;
+mod limits;
 mod open;
 mod queue;
 mod readers;

@@ -10,9 +10,9 @@ use crate::exchange::{Changes, Loaded, Wants};
 use crate::link::{Step, params};
 use crate::rows::tags::Labels;
 use crate::rows::{
-    chores, chunks, edges, events, executions, flows, inbox, joins, keys, lanes, members,
-    namespaces, past_leases, payloads, signals, signing_keys, steps as recorded, streams,
-    summaries, suspensions, waitpoints, workers,
+    chores, chunks, edges, events, executions, flows, gates, inbox, joins, keys, lanes, limits,
+    members, namespaces, passages, past_leases, payloads, signals, signing_keys, steps as recorded,
+    streams, summaries, suspensions, turns, uses, waitpoints, workers,
 };
 use crate::sql;
 
@@ -77,6 +77,7 @@ pub(crate) fn flush(changes: &Changes, told: &Told, source: i64) -> Result<Flush
     flush_mail(changes, &mut flush.steps)?;
     flush_steps(changes, &mut flush.steps)?;
     flush_streams(changes, &mut flush.steps)?;
+    flush_limits(changes, &mut flush.steps)?;
     flush_keys(changes, told, &mut flush);
     flush_workers(changes, told, &mut flush.steps)?;
     if !changes.dropped_chores.is_empty() {
@@ -112,6 +113,9 @@ fn flush_flows(changes: &Changes, steps: &mut Vec<Step>) -> Result<()> {
     }
     if !changes.flows.is_empty() {
         steps.push(flows::save(&changes.flows)?);
+    }
+    if !changes.reworded_flows.is_empty() {
+        steps.push(flows::save_terms(&changes.reworded_flows)?);
     }
     Ok(())
 }
@@ -160,6 +164,9 @@ fn flush_executions(changes: &Changes, steps: &mut Vec<Step>) -> Result<()> {
     }
     if !changes.saved.is_empty() {
         steps.push(executions::save(&changes.saved)?);
+    }
+    if !changes.repolicied.is_empty() {
+        steps.push(executions::save_policies(&changes.repolicied)?);
     }
     if !changes.placed.is_empty() {
         steps.push(members::save(&changes.placed));
@@ -250,7 +257,6 @@ fn flush_streams(changes: &Changes, steps: &mut Vec<Step>) -> Result<()> {
     if !gone.is_empty() {
         steps.extend([
             Step::Prepared(sql::streams::DROP_ALL, params![gone.clone()]),
-            Step::Prepared(sql::chunks::DROP_ALL, params![gone.clone()]),
             Step::Prepared(sql::summaries::DROP_ALL, params![gone]),
         ]);
     }
@@ -266,6 +272,55 @@ fn flush_streams(changes: &Changes, steps: &mut Vec<Step>) -> Result<()> {
     }
     if !changes.summaries.is_empty() {
         steps.push(summaries::put(&changes.summaries));
+    }
+    Ok(())
+}
+
+/// What work may use, and what it has of that.
+fn flush_limits(changes: &Changes, steps: &mut Vec<Step>) -> Result<()> {
+    let with_uses = changes.removed.iter().filter(|old| old.beside.limits);
+    let gone: Vec<i64> = with_uses.map(|old| old.row.0).collect();
+    if !gone.is_empty() {
+        steps.push(Step::Prepared(sql::uses::DROP_ALL, params![gone]));
+    }
+    let changes = &changes.limits;
+    if !changes.namespaces.is_empty() {
+        steps.push(namespaces::save_limits(&changes.namespaces)?);
+    }
+    if !changes.dropped.is_empty() {
+        let rows: Vec<i64> = changes.dropped.iter().map(|limit| limit.row.0).collect();
+        steps.extend([
+            Step::Prepared(sql::limits::DROP, params![rows.clone()]),
+            Step::Prepared(sql::gates::DROP_OF, params![rows.clone()]),
+            Step::Prepared(sql::uses::DROP_OF, params![rows]),
+        ]);
+    }
+    if !changes.limits.is_empty() {
+        steps.push(limits::put(&changes.limits)?);
+    }
+    if !changes.gates.is_empty() {
+        steps.push(gates::save(&changes.gates)?);
+    }
+    if !changes.dropped_passages.is_empty() {
+        steps.push(passages::remove(&changes.dropped_passages));
+    }
+    if !changes.passages.is_empty() {
+        steps.push(passages::put(&changes.passages));
+    }
+    if !changes.dropped_uses.is_empty() {
+        steps.push(uses::remove(&changes.dropped_uses));
+    }
+    if !changes.uses.is_empty() {
+        steps.push(uses::put(&changes.uses)?);
+    }
+    if !changes.new_turns.is_empty() {
+        steps.push(turns::write(sql::turns::ADD, &changes.new_turns));
+    }
+    if !changes.turns.is_empty() {
+        steps.push(turns::write(sql::turns::PUT, &changes.turns));
+    }
+    if !changes.past_turns.is_empty() {
+        steps.push(turns::remove(&changes.past_turns));
     }
     Ok(())
 }

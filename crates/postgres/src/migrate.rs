@@ -16,6 +16,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("flows", include_str!("../migrations/0003_flows.sql")),
     ("suspension", include_str!("../migrations/0004_suspension.sql")),
     ("streams", include_str!("../migrations/0005_streams.sql")),
+    ("limits", include_str!("../migrations/0006_limits.sql")),
 ];
 
 /// Brings the schema to the current version, or refuses one that is too new, or old with

@@ -38,8 +38,9 @@ pub async fn submit(tx: &mut Transaction<'_>, execution: NewExecution) -> Result
 /// submissions wait for it, with three exceptions that lie in what is new. Whoever uses the same
 /// new idempotency key or id waits for its end; so does whoever uses a namespace or lane that it is
 /// the first to use; and while it is the first to use a kind (or a kind with these capabilities),
-/// so does whoever brings another new kind into the namespace. A lane that is drained meanwhile
-/// still takes what was submitted before.
+/// so does whoever brings another new kind into the namespace. In a lane in which keys take turns,
+/// whoever submits for the same key waits, too; and a budget or quota that it names is not removed
+/// meanwhile. A lane that is drained meanwhile still takes what was submitted before.
 ///
 /// ```no_run
 /// # use everloom_core::NewExecution;

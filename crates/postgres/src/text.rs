@@ -14,6 +14,11 @@ pub(crate) fn bound(after: Option<&str>) -> String {
     after.split('\0').next().unwrap_or_default().to_owned()
 }
 
+/// The least name after this one; the least of all if there is none.
+pub(crate) fn from(after: Option<&str>) -> String {
+    after.map_or_else(String::new, |_| bound(after) + "\u{1}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -23,6 +28,10 @@ mod tests {
         assert_eq!(bound(Some("a\0b")), "a");
         assert_eq!(bound(Some("\0")), "");
         assert_eq!(bound(None), "");
+        assert_eq!(
+            (from(None), from(Some("a")), from(Some(""))),
+            ("".into(), "a\u{1}".into(), "\u{1}".into())
+        );
         assert!(can_be("a") && !can_be("a\0"));
     }
 }

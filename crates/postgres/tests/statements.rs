@@ -255,6 +255,83 @@ fn what_never_waited_costs_no_more_beside_what_does() {
     assert_eq!(counted(&mut store, lifecycle).1, statements);
 }
 
+/// Fifty executions under a quota and a budget, each of which puts something by.
+fn under_limits(store: &mut PgStore, kind: &str) {
+    let policy = Policy {
+        budgets: vec![BudgetUse::new("tokens").estimate("tokens", 10)],
+        quotas: vec![QuotaUse::new("at-once")],
+        ..Policy::default()
+    };
+    let new = NewExecution { policy, ..NewExecution::new(kind) };
+    apply(store, Submit { namespace: "default".into(), executions: vec![new; 50] });
+}
+
+/// Makes a quota of so many at once, and a budget with enough for all.
+fn make_limits(store: &mut PgStore, concurrency: u32) {
+    let concurrency = Some(concurrency);
+    apply(store, CreateQuota::new("at-once", QuotaTerms { concurrency, ..QuotaTerms::default() }));
+    let allowance = Allowance { hard: Some(1_000_000), soft: None };
+    apply(store, CreateBudget::new("tokens", BudgetTerms::new([("tokens", allowance)])));
+}
+
+fn complete(lease: LeaseToken) -> Box<dyn Job> {
+    job(Complete { namespace: "default".into(), lease, result: Payload::default() })
+}
+
+#[test]
+fn a_claim_and_completions_under_limits_need_a_round_trip_more_and_the_completions_none() {
+    let schema = Schema::new("limits");
+    let mut store = schema.open();
+    make_limits(&mut store, 200);
+    for round in ["first", "second", "third"] {
+        let policy = Policy::default();
+        let free = NewExecution { policy, ..NewExecution::new("free") };
+        apply(&mut store, Submit { namespace: "default".into(), executions: vec![free; 50] });
+        let (claimed_free, _, trips_free) = counted(&mut store, |store| claimed(store, "free", 50));
+        let leases = claimed_free.into_iter().map(|leased| leased.lease).collect();
+        let (_, completing_free) = cost(&mut store, leases, complete);
+        under_limits(&mut store, "limited");
+        let (leases, statements, trips) =
+            counted(&mut store, |store| claimed(store, "limited", 50));
+        assert_eq!(leases.len(), 50);
+        println!("{round}: {statements} statements, {trips} round trips for a claim of 50");
+        let leases = leases.into_iter().map(|leased| leased.lease).collect();
+        let (statements, completing) = cost(&mut store, leases, complete);
+        println!("{round}: {statements} statements, {completing} round trips for 50 completions");
+        if round != "first" {
+            assert_eq!((trips, completing), (trips_free + 1, completing_free));
+        }
+    }
+    let budget = store.read().unwrap().limit(NamespaceId(1), LimitSort::Budget, "tokens");
+    let gate = store.read().unwrap().find_gate(NamespaceId(1), budget.unwrap().unwrap().row, "");
+    let course = gate.unwrap().expect("it was used").course;
+    assert_eq!((course.active, course.waiting), (0, 0));
+    assert_eq!(course.budget.expect("it counts").usage["tokens"], Usage::default());
+}
+
+#[test]
+fn a_claim_under_the_limits_of_its_lane_needs_as_many_round_trips_as_one_without() {
+    let schema = Schema::new("places");
+    let mut store = schema.open();
+    make_limits(&mut store, 200);
+    let to = AttachTo::Lane("narrow".into());
+    apply(&mut store, AttachLimit::quota("at-once", to.clone()));
+    apply(&mut store, AttachLimit::budget("tokens", to));
+    let mut trips = |lane: &str| {
+        let new = NewExecution::new("work").lane(lane);
+        apply(&mut store, Submit { namespace: "default".into(), executions: vec![new; 5] });
+        let claim = Claim { max: 5, lanes: vec![lane.into()], ..Claim::new("w") };
+        let (claimed, _, trips) = counted(&mut store, |store| apply(store, claim));
+        let leases: Vec<_> = claimed.leases.into_iter().map(|leased| leased.lease).collect();
+        assert_eq!(leases.len(), 5);
+        let (_, completing) = cost(&mut store, leases, complete);
+        (trips, completing)
+    };
+    trips("narrow");
+    trips("wide");
+    assert_eq!(trips("narrow"), trips("wide"));
+}
+
 #[test]
 fn appends_to_many_streams_need_two_round_trips_whether_they_trim_or_not() {
     let schema = Schema::new("appends");

@@ -4,7 +4,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use everloom_core::{Flow, FlowRow, Lane, LaneId, Namespace, NamespaceId, RouteTable};
+use everloom_core::{
+    Flow, FlowRow, Lane, LaneId, Limit, LimitRow, LimitSort, Namespace, NamespaceId, RouteTable,
+};
 use rusqlite::Connection;
 
 use crate::error::Result;
@@ -24,6 +26,7 @@ pub(crate) struct Caches {
     pub(crate) routes: Routes,
     pub(crate) ready: ReadyHeads,
     pub(crate) flows: Flows,
+    pub(crate) limits: Limits,
 }
 
 impl Caches {
@@ -61,10 +64,11 @@ impl Caches {
         self.lanes = Lanes::default();
         self.ready = ReadyHeads::default();
         self.flows = Flows::default();
+        self.limits = Limits::default();
     }
 }
 
-/// How many namespaces or lanes are remembered before starting over.
+/// How many namespaces, lanes or limits are remembered before starting over.
 const NAMES: usize = 10_000;
 
 #[derive(Default)]
@@ -113,6 +117,44 @@ impl Lanes {
         let names = self.by_name.entry(lane.namespace).or_default();
         names.insert(lane.name.clone(), Arc::clone(lane));
         self.by_id.insert(lane.id, Arc::clone(lane));
+    }
+}
+
+/// Budgets and quotas: all work under them asks what they allow.
+#[derive(Default)]
+pub(crate) struct Limits {
+    by_name: HashMap<(NamespaceId, LimitSort), HashMap<String, Arc<Limit>>>,
+    by_row: HashMap<LimitRow, Arc<Limit>>,
+}
+
+impl Limits {
+    pub(crate) fn by_name(
+        &self,
+        namespace: NamespaceId,
+        sort: LimitSort,
+        name: &str,
+    ) -> Option<Arc<Limit>> {
+        self.by_name.get(&(namespace, sort))?.get(name).cloned()
+    }
+
+    pub(crate) fn by_row(&self, row: LimitRow) -> Option<Arc<Limit>> {
+        self.by_row.get(&row).cloned()
+    }
+
+    pub(crate) fn keep(&mut self, limit: &Arc<Limit>) {
+        if self.by_row.len() >= NAMES {
+            *self = Self::default();
+        }
+        let names = self.by_name.entry((limit.namespace, limit.sort())).or_default();
+        names.insert(limit.name.clone(), Arc::clone(limit));
+        self.by_row.insert(limit.row, Arc::clone(limit));
+    }
+
+    pub(crate) fn forget(&mut self, row: LimitRow) {
+        let Some(limit) = self.by_row.remove(&row) else { return };
+        if let Some(names) = self.by_name.get_mut(&(limit.namespace, limit.sort())) {
+            names.remove(&limit.name);
+        }
     }
 }
 

@@ -14,6 +14,7 @@ mod connect;
 mod counters;
 mod error;
 mod examine;
+mod limits;
 mod location;
 mod mail;
 mod migrate;

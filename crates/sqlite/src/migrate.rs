@@ -18,6 +18,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("flows", include_str!("../migrations/0003_flows.sql")),
     ("suspension", include_str!("../migrations/0004_suspension.sql")),
     ("streams", include_str!("../migrations/0005_streams.sql")),
+    ("limits", include_str!("../migrations/0006_limits.sql")),
 ];
 
 /// The migrations that a schema of this version lacks.

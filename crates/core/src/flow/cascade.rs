@@ -15,6 +15,7 @@ use crate::chore::{Chore, ChoreKind};
 use crate::command::Context;
 use crate::event::{EventKind, log};
 use crate::finish::end_run;
+use crate::limit;
 use crate::misses::Misses;
 use crate::model::{
     CancelScope, Cause, Closing, ClosingCause, Edge, End, EndReason, Execution, Extent, Flow,
@@ -194,11 +195,14 @@ impl Cascade {
             FlowWork::CancelRest { target } => self.cancel_rest(tx, cx, *target).map(|()| None),
             FlowWork::Close { after } => close::slice(self, tx, cx, after.as_deref()),
             FlowWork::Gate { after } => gate::slice(self, tx, cx, after.as_deref()),
+            FlowWork::Limit { limit, change, after } => {
+                limit::attach_members(self, tx, cx, *limit, change, after.as_deref())
+            }
         }
     }
 
     /// The next members by name, as many as there are steps left, and where to go on after them.
-    pub(super) fn members(
+    pub(crate) fn members(
         &mut self,
         tx: &mut dyn Tx,
         after: Option<&str>,

@@ -8,8 +8,10 @@ use crate::chore::{Chore, Slice};
 use crate::command::Context;
 use crate::delete;
 use crate::event::EventKind;
+use crate::limit::LimitChange;
 use crate::model::{
-    CancelScope, Closing, ClosingCause, Extent, Flow, FlowRow, FlowState, Key, KeyOf, Result, RowId,
+    CancelScope, Closing, ClosingCause, Extent, Flow, FlowRow, FlowState, Key, KeyOf, LimitRow,
+    Result, RowId,
 };
 use crate::store::Tx;
 
@@ -38,6 +40,15 @@ pub enum FlowWork {
     },
     /// Keep members of a held flow from workers, or let them go again.
     Gate {
+        /// The last node that was looked at.
+        after: Option<String>,
+    },
+    /// Put members under a limit, or take them out again.
+    Limit {
+        /// Which limit.
+        limit: LimitRow,
+        /// What changes.
+        change: LimitChange,
         /// The last node that was looked at.
         after: Option<String>,
     },
@@ -93,8 +104,8 @@ pub(crate) fn remove(
     let members = tx.members(flow.row, None, rows)?;
     for member in &members {
         delete::retire_key(tx, cx, member)?;
-        delete::remove(tx, cx, member, by)?;
     }
+    delete::remove(tx, cx, &members, by)?;
     if members.len() == rows {
         return Ok(Slice::More { due_at: cx.now });
     }

@@ -15,6 +15,7 @@ use super::plan::Plan;
 use crate::chore::ChoreKind;
 use crate::command::{Command, Context};
 use crate::event::EventKind;
+use crate::limit::check_named;
 use crate::model::{
     Check, Error, ExecutionId, Flow, FlowCounts, FlowId, FlowState, FlowStatus, FlowTerms, Key,
     KeyOf, Limits, Namespace, OnMemberFailure, Policy, Result, RowId, Tags, Timestamp,
@@ -339,6 +340,7 @@ impl Command for SubmitFlow {
         if let Some(earlier) = new.earlier(tx, cx, known.as_deref())? {
             return Ok(self.repeat(&earlier));
         }
+        check_named(tx, known.as_deref(), &new.policy, "policy.")?;
         check.that(new.deadline_at.is_none_or(|at| at > cx.now), "deadline_at", || {
             "is in the past; leave it out or set a later one".into()
         });

@@ -154,7 +154,7 @@ fn colour(status: Status) -> &'static str {
         Status::Failed | Status::Expired => "#f8d3d3",
         Status::Cancelled | Status::Skipped => "#e4e4e4",
         Status::Active | Status::Granted => "#d3e4f8",
-        Status::Waiting | Status::Resumable | Status::Delayed => "#fdf3cf",
+        Status::Waiting | Status::Resumable | Status::Delayed | Status::RateLimited => "#fdf3cf",
         Status::WaitingChildren | Status::Suspended => "#ffffff",
     }
 }

@@ -252,8 +252,10 @@ fn find_members(
 
 /// Refuses to let something wait that may have begun.
 pub(super) fn expect_unstarted(execution: &Execution) -> Result<()> {
-    let waits =
-        matches!(execution.state, State::Waiting | State::Delayed(_) | State::WaitingChildren(_));
+    let waits = matches!(
+        execution.state,
+        State::Waiting | State::Delayed(_) | State::WaitingChildren(_) | State::Limited(_)
+    );
     if waits && execution.started_at.is_none() {
         return Ok(());
     }

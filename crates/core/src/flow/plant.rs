@@ -8,6 +8,7 @@ use super::graph::{After, NewNode, default_rest};
 use super::plan::Plan;
 use crate::command::Context;
 use crate::event::{EventKind, log};
+use crate::limit;
 use crate::model::{
     Blocked, Cause, Check, DelayCause, Edge, EdgeId, Error, Execution, ExecutionId, FlowRow, Join,
     Limits, Member, Namespace, Need, Otherwise, Ready, Result, RowId, State, Verdict, When,
@@ -228,6 +229,7 @@ fn block(tx: &mut dyn Tx, cx: &Context, target: &mut Execution) -> Result<()> {
         _ => None,
     };
     let blocked = Blocked { then: Ready::Waiting, delay: None, start_at };
+    limit::gone(tx, target)?;
     target.gated = false;
     target.enter(State::WaitingChildren(blocked), Cause::Stage, cx.now);
     tx.save(target)?;

@@ -14,6 +14,7 @@ use super::{flow_event, load, load_open};
 use crate::command::{Command, Context};
 use crate::event::EventKind;
 use crate::lease;
+use crate::limit::{self, check_named};
 use crate::model::{
     Check, Code, EdgeId, Error, Execution, ExecutionId, Flow, FlowId, Join, Limits, Member, Need,
     Otherwise, Rest, Result, RowId, Verdict, When, default_name,
@@ -66,6 +67,7 @@ impl Command for CreateFlow {
         if let Some(Earlier { id, .. }) = new.earlier(tx, cx, known.as_deref())? {
             return Ok(CreateFlowOutcome::Duplicate { id });
         }
+        check_named(tx, known.as_deref(), &new.policy, "policy.")?;
         let namespace = namespace::used(tx, &self.namespace)?;
         let id = new.id.unwrap_or_else(|| cx.flow_id());
         let flow = new.begin(tx, cx, &namespace, id, None)?;
@@ -144,6 +146,7 @@ impl Command for AddExecution {
         execution.gated = flow.held;
         tx.save_member(&execution)?;
         tx.save(&execution)?;
+        limit::joined(tx, cx, &flow, execution.row)?;
         flow.counts.nodes += 1;
         tx.save_flow(&flow)?;
         let data = json!({ "nodes": 1, "execution": execution.id });

@@ -5,6 +5,7 @@
 //! indexes true and answers with the inverse of the change; a transaction remembers the inverses
 //! and applies them backwards when it is dropped.
 
+mod limits;
 mod mail;
 mod read;
 mod scan;

@@ -11,9 +11,10 @@ use crate::event::NewEvent;
 use crate::inbox::Request;
 use crate::model::{
     ChoreId, Chunk, Cursor, Edge, EdgeId, Epoch, Execution, ExecutionId, Flow, FlowId, FlowRow,
-    Join, Key, Lane, LaneId, Namespace, NamespaceId, PastLease, Payload, RequestId, Route, RouteId,
-    RouteTable, RowId, Signal, SigningKey, Step, Stream, Summary, Suspension, Timestamp, Waitpoint,
-    WaitpointId, WorkerRow,
+    Gate, GateRow, Join, Key, Lane, LaneId, Limit, LimitRow, LimitSort, Namespace, NamespaceId,
+    Passage, PastLease, Payload, RequestId, Route, RouteId, RouteTable, RowId, Signal, SigningKey,
+    State, Step, Stream, Summary, Suspension, Timestamp, Turn, Use, Waitpoint, WaitpointId,
+    WorkerRow,
 };
 
 /// Everything the store holds.
@@ -46,6 +47,11 @@ pub(super) struct Tables {
     pub(super) streams: BTreeMap<RowId, Box<Stream>>,
     pub(super) chunks: BTreeMap<(RowId, u64), Box<Chunk>>,
     pub(super) summaries: BTreeMap<RowId, Box<Summary>>,
+    pub(super) limits: BTreeMap<LimitRow, Arc<Limit>>,
+    pub(super) gates: BTreeMap<GateRow, Box<Gate>>,
+    pub(super) passages: BTreeMap<(GateRow, u64), Box<Passage>>,
+    pub(super) uses: BTreeMap<(RowId, LimitRow), Box<Use>>,
+    pub(super) turns: BTreeMap<(LaneId, i32, String), Box<Turn>>,
     pub(super) index: Indexes,
     route_tables: BTreeMap<NamespaceId, Arc<RouteTable>>,
 }
@@ -71,6 +77,8 @@ pub(super) struct Sequences {
     pub(super) chore: i64,
     pub(super) flow: i64,
     pub(super) request: i64,
+    pub(super) limit: i64,
+    pub(super) gate: i64,
 }
 
 /// What lies beside an execution from its beginning.
@@ -107,6 +115,11 @@ pub(super) enum Change {
     Stream(RowId, Option<Box<Stream>>),
     Chunk((RowId, u64), Option<Box<Chunk>>),
     Summary(RowId, Option<Box<Summary>>),
+    Limit(LimitRow, Option<Arc<Limit>>),
+    Gate(GateRow, Option<Box<Gate>>),
+    Passage((GateRow, u64), Option<Box<Passage>>),
+    Use((RowId, LimitRow), Option<Box<Use>>),
+    Turn((LaneId, i32, String), Option<Box<Turn>>),
 }
 
 impl Tables {
@@ -195,6 +208,26 @@ impl Tables {
                 Change::Chunk(place, replace(&mut self.chunks, place, new, relink))
             }
             Change::Summary(row, new) => Change::Summary(row, put(&mut self.summaries, row, new)),
+            Change::Limit(row, new) => {
+                let relink = |old: Option<&_>, new: Option<&_>| index.limit(old, new);
+                Change::Limit(row, replace(&mut self.limits, row, new, relink))
+            }
+            Change::Gate(row, new) => {
+                let relink = |old: Option<&_>, new: Option<&_>| index.gate(old, new);
+                Change::Gate(row, replace(&mut self.gates, row, new, relink))
+            }
+            Change::Passage(place, new) => {
+                Change::Passage(place, put(&mut self.passages, place, new))
+            }
+            Change::Use(place, new) => {
+                let relink = |old: Option<&_>, new: Option<&_>| index.limit_use(old, new);
+                Change::Use(place, replace(&mut self.uses, place, new, relink))
+            }
+            Change::Turn(place, new) => {
+                let relink = |old: Option<&_>, new: Option<&_>| index.turn(old, new);
+                let old = replace(&mut self.turns, place.clone(), new, relink);
+                Change::Turn(place, old)
+            }
         }
     }
 
@@ -283,6 +316,12 @@ pub(super) struct Indexes {
     pub(super) taken_signals: BTreeSet<(RowId, u32, u32)>,
     pub(super) chunks: BTreeSet<(RowId, bool, u64)>,
     pub(super) step_names: BTreeMap<(RowId, String, u32), Numbered>,
+    pub(super) limited: BTreeSet<(GateRow, LaneId, RouteId, Place)>,
+    pub(super) limit_names: BTreeMap<(NamespaceId, LimitSort, String), LimitRow>,
+    pub(super) gate_keys: BTreeMap<(LimitRow, NamespaceId, String), GateRow>,
+    pub(super) idle_gates: BTreeSet<(Timestamp, GateRow)>,
+    pub(super) open_uses: BTreeSet<(LimitRow, RowId)>,
+    pub(super) turns: BTreeSet<(LaneId, i32, i64, String)>,
 }
 
 /// Where a claimable execution stands: the least goes first.
@@ -305,6 +344,7 @@ impl Indexes {
         let member = |row: &Execution| (row.namespace, row.row);
         shift(&mut self.members, old.map(member), new.map(member));
         shift(&mut self.ready, old.and_then(ready), new.and_then(ready));
+        shift(&mut self.limited, old.and_then(limited), new.and_then(limited));
         shift(&mut self.owned_in, old.and_then(owned_in), new.and_then(owned_in));
         shift(&mut self.owned_by, old.and_then(owned_by), new.and_then(owned_by));
         shift(&mut self.due, old.and_then(due), new.and_then(due));
@@ -401,11 +441,39 @@ impl Indexes {
         };
         rename(&mut self.step_names, old.map(name), new.map(name));
     }
+
+    fn limit(&mut self, old: Option<&Limit>, new: Option<&Limit>) {
+        let name = |row: &Limit| ((row.namespace, row.sort(), row.name.clone()), row.row);
+        rename(&mut self.limit_names, old.map(name), new.map(name));
+    }
+
+    fn gate(&mut self, old: Option<&Gate>, new: Option<&Gate>) {
+        let key = |row: &Gate| ((row.limit, row.namespace, row.key.clone()), row.row);
+        rename(&mut self.gate_keys, old.map(key), new.map(key));
+        let idle = |row: &Gate| row.idle_at.map(|at| (at, row.row));
+        shift(&mut self.idle_gates, old.and_then(idle), new.and_then(idle));
+    }
+
+    fn limit_use(&mut self, old: Option<&Use>, new: Option<&Use>) {
+        let open = |row: &Use| row.open.then_some((row.limit, row.execution));
+        shift(&mut self.open_uses, old.and_then(open), new.and_then(open));
+    }
+
+    fn turn(&mut self, old: Option<&Turn>, new: Option<&Turn>) {
+        let entry = |row: &Turn| (row.lane, row.priority, row.next, row.key.clone());
+        shift(&mut self.turns, old.map(entry), new.map(entry));
+    }
 }
 
 fn ready(row: &Execution) -> Option<(LaneId, RouteId, Place)> {
     let place = (Reverse(row.priority), row.rank, row.row);
     row.claimable().then_some((row.lane, row.route, place))
+}
+
+fn limited(row: &Execution) -> Option<(GateRow, LaneId, RouteId, Place)> {
+    let State::Limited(limited) = &row.state else { return None };
+    let place = (Reverse(row.priority), row.rank, row.row);
+    Some((limited.gate, row.lane, row.route, place))
 }
 
 fn owned_in(row: &Execution) -> Option<(LaneId, RowId)> {

@@ -10,19 +10,22 @@ use crate::event::NewEvent;
 use crate::inbox::{NewRequest, Request};
 use crate::model::{
     ChoreId, Cursor, Defaults, Edge, Epoch, Error, Execution, Flow, FlowRow, Join, Key, Lane,
-    LaneId, LaneMode, Namespace, NamespaceId, PastLease, Payload, RequestId, Result, Route,
+    LaneId, Namespace, NamespaceId, NamespaceLimits, PastLease, Payload, RequestId, Result, Route,
     RouteId, RowId, Timestamp, WorkerRow,
 };
 use crate::store::{Read, Tx, WriteMail};
 
 impl Tx for Session<'_> {
     fn put_namespace(&mut self, name: &str, defaults: &Defaults) -> Result<Arc<Namespace>> {
-        let id = match self.namespace(name)? {
-            Some(known) => known.id,
-            None => NamespaceId(next(&mut self.tables.sequences.namespace)),
+        let (id, limits) = match self.namespace(name)? {
+            Some(known) => (known.id, known.limits.clone()),
+            None => {
+                let id = NamespaceId(next(&mut self.tables.sequences.namespace));
+                (id, NamespaceLimits::default())
+            }
         };
-        let defaults = defaults.clone();
-        let namespace = Arc::new(Namespace { id, name: name.to_owned(), defaults });
+        let (name, defaults) = (name.to_owned(), defaults.clone());
+        let namespace = Arc::new(Namespace { id, name, defaults, limits });
         self.write(Change::Namespace(id, Some(Arc::clone(&namespace))));
         Ok(namespace)
     }
@@ -33,15 +36,7 @@ impl Tx for Session<'_> {
             return Err(Error::bug(format!("the lane `{name}` exists")));
         }
         let id = LaneId(next(&mut self.tables.sequences.lane));
-        let lane = Arc::new(Lane {
-            id,
-            namespace,
-            name: name.to_owned(),
-            mode: LaneMode::default(),
-            max_active: None,
-            active: 0,
-            defaults: Defaults::default(),
-        });
+        let lane = Arc::new(Lane::new(id, namespace, name));
         self.write(Change::Lane(id, Some(Arc::clone(&lane))));
         Ok(lane)
     }
@@ -207,6 +202,7 @@ impl Tx for Session<'_> {
         }
         self.remove_mail(row);
         self.remove_stream(row);
+        self.remove_uses(row);
         self.drop_steps(row, 0)?;
         self.drop_result(row)?;
         self.write(Change::Input(row, None));
@@ -334,7 +330,7 @@ impl Tx for Session<'_> {
 
 impl Session<'_> {
     /// What is kept of an execution that a rule has read.
-    fn saved(&self, execution: &Execution) -> Result<&Execution> {
+    pub(super) fn saved(&self, execution: &Execution) -> Result<&Execution> {
         match self.tables.executions.get(&execution.row) {
             Some(saved) if (saved.namespace, saved.id) == (execution.namespace, execution.id) => {
                 Ok(saved)
@@ -351,7 +347,7 @@ impl Session<'_> {
     }
 }
 
-fn next(last: &mut i64) -> i64 {
+pub(super) fn next(last: &mut i64) -> i64 {
     *last += 1;
     *last
 }

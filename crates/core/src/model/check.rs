@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Code, Error, Limits, Payload, Result};
+use super::{Amounts, Code, Error, Limits, Payload, Result};
 
 /// One thing that is wrong with a call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -182,16 +182,24 @@ impl Check {
         });
     }
 
-    pub(crate) fn lease(&mut self, field: &str, ttl: Duration) {
-        self.duration(field, ttl, Limits::LEASE_MIN, Limits::LEASE_MAX);
+    /// An amount that can be counted.
+    pub(crate) fn amount(&mut self, field: &str, amount: u64) {
+        self.that(amount <= Limits::AMOUNT, field, || {
+            format!("must be at most {}, not {amount}", Limits::AMOUNT)
+        });
     }
 
-    pub(crate) fn unsupported(&mut self, field: &str) {
-        self.violate(
-            Code::Unsupported,
-            field,
-            "this version does not have that capability; leave it out".into(),
-        );
+    /// Amounts by dimension.
+    pub(crate) fn amounts(&mut self, field: &str, amounts: &Amounts) {
+        self.at_most(field, amounts.len(), Limits::DIMENSIONS);
+        for (dimension, amount) in amounts.iter().take(Limits::DIMENSIONS) {
+            self.name(field, dimension);
+            self.amount(&format!("{field}.{dimension}"), *amount);
+        }
+    }
+
+    pub(crate) fn lease(&mut self, field: &str, ttl: Duration) {
+        self.duration(field, ttl, Limits::LEASE_MIN, Limits::LEASE_MAX);
     }
 
     /// Whether nothing is wrong so far.

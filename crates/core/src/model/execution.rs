@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Attempt, Axes, Blocking, Cause, DelayCause, Eligibility, Epoch, ExecutionId, LaneId, LaneMode,
-    Member, NamespaceId, Ownership, Phase, Policy, Ready, RouteId, RowId, State, Status, Tags,
-    Timestamp, Transition,
+    LimitedBy, Member, NamespaceId, Ownership, Phase, Policy, Ready, RouteId, RowId, State, Status,
+    Tags, Timestamp, Transition,
 };
 
 /// An execution as a store keeps it; input and result lie beside it.
@@ -78,6 +78,8 @@ pub struct Beside {
     pub steps: bool,
     /// It has put out frames.
     pub stream: bool,
+    /// It is, or was, under budgets or quotas.
+    pub limits: bool,
 }
 
 impl Beside {
@@ -87,6 +89,7 @@ impl Beside {
             | (self.mail as i64) << 1
             | (self.steps as i64) << 2
             | (self.stream as i64) << 3
+            | (self.limits as i64) << 4
     }
 
     /// What that number stands for.
@@ -96,6 +99,7 @@ impl Beside {
             mail: code & 2 != 0,
             steps: code & 4 != 0,
             stream: code & 8 != 0,
+            limits: code & 16 != 0,
         }
     }
 }
@@ -133,14 +137,17 @@ impl Execution {
     /// is removed. A member of a flow is removed with the flow.
     pub fn due_at(&self) -> Option<Timestamp> {
         let own = match &self.state {
-            State::Waiting | State::Resumable | State::WaitingChildren(_) => None,
+            State::Waiting | State::Resumable | State::WaitingChildren(_) | State::Limited(_) => {
+                None
+            }
             State::Delayed(delay) => Some(delay.until),
             State::Suspended(suspended) => suspended.until,
             State::Granted(grant) => Some(grant.until),
             State::Active(lease) => {
                 let times_out = self.policy.attempt_timeout.map(|limit| self.since + limit);
                 let forced = lease.cancel.as_ref().map(|cancel| cancel.force_at);
-                [times_out, forced].into_iter().flatten().chain([lease.until]).min()
+                let paused = lease.pause.as_ref().map(|pause| pause.force_at);
+                [times_out, forced, paused].into_iter().flatten().chain([lease.until]).min()
             }
             State::Ended(_) if self.member.is_some() => return None,
             State::Ended(_) => return self.policy.retention().map(|kept| self.since + kept),
@@ -195,6 +202,14 @@ impl Execution {
                 (Eligibility::BlockedByDependencies, Blocking::WaitingForChildren)
             }
             State::Suspended(suspended) => (Eligibility::NotApplicable, suspended.reason.into()),
+            State::Limited(limited) => match limited.by {
+                LimitedBy::Budget(_) => {
+                    runnable(Eligibility::BlockedByBudget, Blocking::WaitingForBudget)
+                }
+                LimitedBy::Quota(_) | LimitedBy::ConcurrencyKey(_) => {
+                    runnable(Eligibility::BlockedByQuota, Blocking::WaitingForQuota)
+                }
+            },
             State::Granted(_) => (Eligibility::NotApplicable, Blocking::WaitingForWorker),
             State::Active(_) | State::Ended(_) => (Eligibility::NotApplicable, Blocking::None),
         };
@@ -203,6 +218,7 @@ impl Execution {
             | State::Resumable
             | State::Delayed(_)
             | State::WaitingChildren(_)
+            | State::Limited(_)
             | State::Granted(_) => Phase::Runnable,
             State::Suspended(_) => Phase::Suspended,
             State::Active(_) => Phase::Active,
@@ -233,6 +249,7 @@ impl Execution {
             State::Resumable | State::Suspended(_) => Ready::Resumable,
             State::Delayed(delay) => delay.then,
             State::WaitingChildren(blocked) => blocked.then,
+            State::Limited(limited) => limited.then,
             State::Granted(grant) => grant.back,
         };
         match next {

@@ -94,6 +94,15 @@ row_ids! {
     FlowRow,
     /// A request's row in the inbox.
     RequestId,
+    /// The row of a budget or quota.
+    LimitRow,
+    /// The row of a gate, which work passes one at a time.
+    GateRow,
+}
+
+impl LimitRow {
+    /// What stands where there is no limit: concurrency keys bring their own.
+    pub const KEYS: Self = Self(0);
 }
 
 /// The fence: raised by every change of ownership of an execution.

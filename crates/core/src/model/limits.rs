@@ -63,6 +63,8 @@ impl Limits {
     pub const PARALLEL_EDGES: usize = 16;
     /// Signals of one execution, over all its runs.
     pub const SIGNALS: usize = 10_000;
+    /// Signals that whoever bears the token of one waitpoint may send there.
+    pub const TOKEN_SIGNALS: u32 = 1000;
     /// Recorded steps of one execution.
     pub const STEPS: usize = 10_000;
     /// Waitpoints of one execution that are open at once.
@@ -93,6 +95,22 @@ impl Limits {
     pub const KID: usize = 32;
     /// Signing keys of one namespace.
     pub const SIGNING_KEYS: usize = 1000;
+    /// Dimensions of one budget.
+    pub const DIMENSIONS: usize = 64;
+    /// The largest amount: what every JSON reader still tells apart.
+    pub const AMOUNT: u64 = (1 << 53) - 1;
+    /// Budgets, and quotas, that one policy, lane, kind or namespace may name.
+    pub const USES: usize = 16;
+    /// The most executions a quota may let pass in a window.
+    pub const RATE: u64 = 1_000_000;
+    /// The longest window of a quota.
+    pub const WINDOW_MAX: Duration = Duration::from_secs(31 * 24 * 3600);
+    /// Places one budget or quota may be attached to, apart from flows and executions.
+    pub const PLACES: usize = 1000;
+    /// Keys of one lane that have a weight.
+    pub const WEIGHTS: usize = 10_000;
+    /// The highest weight.
+    pub const WEIGHT: u32 = 1000;
     /// The shortest lease.
     pub const LEASE_MIN: Duration = Duration::from_secs(1);
     /// The longest lease.

@@ -7,6 +7,7 @@ mod execution;
 mod flow;
 mod id;
 mod join;
+mod limit;
 mod limits;
 mod payload;
 mod policy;
@@ -32,11 +33,17 @@ pub use flow::{
     FlowStatus, FlowTerms, Member, OnMemberFailure,
 };
 pub use id::{
-    ChoreId, Cursor, DEFAULT_NAME, EdgeId, Epoch, ExecutionId, FlowId, FlowRow, LaneId, LeaseToken,
-    NamespaceId, RequestId, RouteId, RowId, Secret, SignalId, WaitpointId,
+    ChoreId, Cursor, DEFAULT_NAME, EdgeId, Epoch, ExecutionId, FlowId, FlowRow, GateRow, LaneId,
+    LeaseToken, LimitRow, NamespaceId, RequestId, RouteId, RowId, Secret, SignalId, WaitpointId,
 };
 pub(crate) use id::{default_name, derived};
 pub use join::{Beginning, Edge, Join, Need, Otherwise, Rest, Verdict, When};
+pub(crate) use limit::check_uses;
+pub use limit::{
+    Allowance, Amounts, Breach, BudgetCourse, BudgetTerms, BudgetUse, ConcurrencyKey, FairTerms,
+    Gate, GateCourse, Limit, LimitPlace, LimitSort, LimitTerms, LimitUses, NamespaceLimits,
+    OnBreach, Passage, QuotaTerms, QuotaUse, RateTerms, Share, Turn, Usage, Use,
+};
 pub use limits::{Limits, Settings};
 pub use payload::Payload;
 pub use policy::{
@@ -48,7 +55,8 @@ pub use rows::{
 pub use signing::{KeyState, SigningKey, SigningSecret};
 pub use state::{
     Attempt, Axes, Blocked, Blocking, CancelRequest, DelayCause, Eligibility, End, EndReason,
-    Grant, Lease, Outcome, Ownership, Phase, Ready, State, StateColumns, Status, Timer,
+    Grant, Lease, Limited, LimitedBy, Outcome, Ownership, PauseRequest, Phase, Ready, State,
+    StateColumns, Status, Timer,
 };
 pub use step::{Step, StepFacts};
 pub use stream::{
@@ -58,7 +66,7 @@ pub use stream::{
 pub use suspension::{
     Approval, CloseReason, EndedBy, Fingerprint, OnTimeout, Signal, SignalFacts, SuspendReason,
     Suspended, Suspension, SuspensionCourse, SuspensionEnd, SuspensionTerms, TakenSignal,
-    TokenTrace, Waitpoint, WaitpointState,
+    TokenTrace, Waitpoint, WaitpointCourse, WaitpointState,
 };
 pub use tags::{TagChanges, Tags};
 pub use tally::{Offer, Offered, Tally};

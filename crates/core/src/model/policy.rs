@@ -1,9 +1,9 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use super::{Check, Limits, OnTimeout, option_duration_ms};
+use super::limit::{add_budgets, add_quotas, check_uses};
+use super::{BudgetUse, Check, ConcurrencyKey, Limits, OnTimeout, QuotaUse, option_duration_ms};
 use crate::retry::FailureClass;
 
 /// How an execution is treated; frozen when it is submitted.
@@ -47,15 +47,18 @@ pub struct Policy {
     /// How long it may be suspended, and what happens then.
     #[serde(skip_serializing_if = "SuspensionPolicy::is_empty")]
     pub suspension: SuspensionPolicy,
-    /// Refused: budgets are not part of this version.
+    /// The budgets it is under, besides those of its lane, kind and namespace.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub budgets: Vec<BudgetUse>,
+    /// The quotas it is under, besides those of its lane, kind and namespace.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub quotas: Vec<QuotaUse>,
+    /// How many executions with the same key may be owned at once.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub budgets: Option<Value>,
-    /// Refused: quotas are not part of this version.
+    pub concurrency_key: Option<ConcurrencyKey>,
+    /// Whose turn it is when it is claimed, in a lane in which keys take turns.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub quotas: Option<Value>,
-    /// Refused: quotas are not part of this version.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub concurrency_key: Option<Value>,
+    pub fairness_key: Option<String>,
     /// How many durable frames of its stream are kept (10 000).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stream_retention: Option<u64>,
@@ -304,6 +307,11 @@ impl Policy {
         self.stream_retention.unwrap_or(10_000)
     }
 
+    /// Whether it names budgets or quotas.
+    pub fn names_limits(&self) -> bool {
+        !self.budgets.is_empty() || !self.quotas.is_empty()
+    }
+
     /// What the handler should use after that many retries.
     pub fn fallback(&self, retries: u32) -> Option<&Fallback> {
         let last = self.fallbacks.len().checked_sub(1)?;
@@ -322,6 +330,11 @@ impl Policy {
         fill(&mut self.key_window, &defaults.key_window);
         fill(&mut self.on_parent_end, &defaults.on_parent_end);
         fill(&mut self.stream_retention, &defaults.stream_retention);
+        fill(&mut self.concurrency_key, &defaults.concurrency_key);
+        fill(&mut self.fairness_key, &defaults.fairness_key);
+        // Work in a lane that has a budget of its own is under both.
+        add_budgets(&mut self.budgets, &defaults.budgets);
+        add_quotas(&mut self.quotas, &defaults.quotas);
         fill(&mut self.suspension.timeout, &defaults.suspension.timeout);
         fill(&mut self.suspension.on_timeout, &defaults.suspension.on_timeout);
         if self.fallbacks.is_empty() {
@@ -356,14 +369,15 @@ impl Policy {
                 check.text(&field("fallbacks"), text);
             }
         }
-        for (name, value) in [
-            ("budgets", &self.budgets),
-            ("quotas", &self.quotas),
-            ("concurrency_key", &self.concurrency_key),
-        ] {
-            if value.is_some() {
-                check.unsupported(&field(name));
-            }
+        check_uses(check, &field(""), &self.budgets, &self.quotas);
+        if let Some(ConcurrencyKey { key, limit }) = &self.concurrency_key {
+            check.key(&field("concurrency_key.key"), key);
+            check.that(*limit > 0, &field("concurrency_key.limit"), || {
+                "must be at least 1; hold the work to stop it".into()
+            });
+        }
+        if let Some(key) = &self.fairness_key {
+            check.key(&field("fairness_key"), key);
         }
     }
 }
@@ -412,12 +426,15 @@ mod tests {
     }
 
     #[test]
-    fn options_of_missing_capabilities_are_refused_as_unsupported() {
-        let policy: Policy = serde_json::from_str(r#"{"budgets":["tokens"]}"#).unwrap();
-        let mut check = Check::default();
-        policy.check(&mut check, "policy");
-        let error = check.finish().unwrap_err();
-        assert_eq!(error.code(), crate::Code::Unsupported);
-        assert_eq!(error.field(), Some("policy.budgets"));
+    fn budgets_of_the_defaults_come_on_top_of_ones_own() {
+        let budget = |name: &str, tokens| BudgetUse {
+            budget: name.into(),
+            estimate: [("tokens".to_owned(), tokens)].into(),
+        };
+        let mut own = Policy { budgets: vec![budget("job", 1)], ..Policy::default() };
+        let defaults =
+            Policy { budgets: vec![budget("job", 9), budget("team", 5)], ..Policy::default() };
+        own.fill(&defaults);
+        assert_eq!(own.budgets, [budget("job", 1), budget("team", 5)]);
     }
 }

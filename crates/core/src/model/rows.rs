@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    Defaults, EndReason, Epoch, Error, ExecutionId, FlowId, LaneId, LeaseLost, NamespaceId, Result,
-    RouteId, RowId, Secret, Timestamp,
+    Defaults, EndReason, Epoch, Error, ExecutionId, FairTerms, FlowId, LaneId, LeaseLost,
+    LimitUses, NamespaceId, NamespaceLimits, Result, RouteId, RowId, Secret, Timestamp,
 };
 use crate::retry::{Failure, FailureClass};
 
@@ -20,6 +20,8 @@ pub struct Namespace {
     pub name: String,
     /// What submissions inherit.
     pub defaults: Defaults,
+    /// The budgets and quotas its work is under.
+    pub limits: NamespaceLimits,
 }
 
 /// A lane: a queue within a namespace.
@@ -40,6 +42,30 @@ pub struct Lane {
     pub active: u32,
     /// What submissions inherit.
     pub defaults: Defaults,
+    /// The budgets and quotas its work is under.
+    pub limits: LimitUses,
+    /// How keys take turns; when absent, what was submitted first goes first.
+    pub fairness: Option<FairTerms>,
+    /// The rank at which keys began to take turns, if they do or ever did.
+    pub course: Option<i64>,
+}
+
+impl Lane {
+    /// A new lane.
+    pub fn new(id: LaneId, namespace: NamespaceId, name: &str) -> Self {
+        Self {
+            id,
+            namespace,
+            name: name.to_owned(),
+            mode: LaneMode::default(),
+            max_active: None,
+            active: 0,
+            defaults: Defaults::default(),
+            limits: LimitUses::default(),
+            fairness: None,
+            course: None,
+        }
+    }
 }
 
 /// What a lane lets pass.
@@ -168,6 +194,8 @@ pub enum KeyOf {
     Execution(ExecutionId),
     /// A flow.
     Flow(FlowId),
+    /// What was spent of a budget.
+    Spend,
 }
 
 /// A lease that has ended; what a late call of its holder is judged by.
@@ -244,6 +272,11 @@ pub enum LeaseEnd {
         /// Who.
         by: String,
     },
+    /// A budget was used up, and its holder did not stop in time.
+    Paused {
+        /// Which budget.
+        budget: String,
+    },
     /// The execution was cancelled.
     Cancelled {
         /// Whether its holder stopped the work itself.
@@ -281,7 +314,7 @@ impl LeaseEnd {
             | Self::WaitedForChildren
             | Self::Suspended { .. } => LeaseLost::Finished,
             Self::TimedOut { .. } | Self::Expired | Self::DeadlinePassed => LeaseLost::Expired,
-            Self::Revoked { .. } => LeaseLost::Revoked,
+            Self::Revoked { .. } | Self::Paused { .. } => LeaseLost::Revoked,
             Self::Cancelled { .. } => LeaseLost::Cancelled,
             Self::WorkerGone => LeaseLost::Superseded,
         }

@@ -4,7 +4,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Error, OnTimeout, Result, Secret, SuspendReason, Suspended, Timestamp, option_duration_ms,
+    Error, GateRow, OnTimeout, Result, Secret, SuspendReason, Suspended, Timestamp,
+    option_duration_ms,
 };
 
 /// What an execution is doing, with exactly the data that belongs to it.
@@ -24,8 +25,43 @@ pub enum State {
     WaitingChildren(Blocked),
     /// It waits for signals, for an operator or for time, and nobody owns it.
     Suspended(Suspended),
+    /// A budget or quota does not let it pass, and nobody owns it.
+    Limited(Limited),
     /// Over, until it is replayed or removed.
     Ended(End),
+}
+
+/// Before which gate an execution waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limited {
+    /// The gate.
+    pub gate: GateRow,
+    /// Whose gate it is.
+    pub by: LimitedBy,
+    /// What it becomes when it may pass.
+    pub then: Ready,
+}
+
+/// What does not let an execution pass.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LimitedBy {
+    /// The budget of that name.
+    Budget(String),
+    /// The quota of that name.
+    Quota(String),
+    /// Others with the same concurrency key.
+    ConcurrencyKey(String),
+}
+
+impl fmt::Display for LimitedBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Budget(name) => write!(f, "budget `{name}`"),
+            Self::Quota(name) => write!(f, "quota `{name}`"),
+            Self::ConcurrencyKey(key) => write!(f, "concurrency key `{key}`"),
+        }
+    }
 }
 
 /// The two ways of being claimable.
@@ -125,6 +161,17 @@ pub struct Lease {
     pub ttl: Duration,
     /// Set when someone wants the work to stop.
     pub cancel: Option<CancelRequest>,
+    /// Set when a budget is used up and the work should stop until there is more.
+    pub pause: Option<PauseRequest>,
+}
+
+/// A request to give work back until its budget has more, which the worker has not honoured yet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PauseRequest {
+    /// The budget that is used up.
+    pub budget: String,
+    /// When the engine stops waiting for the worker.
+    pub force_at: Timestamp,
 }
 
 /// A request to stop, which the worker has not honoured yet.
@@ -204,6 +251,8 @@ pub enum EndReason {
     ParentEnded,
     /// What it was suspended for did not come in time.
     SuspensionTimeout,
+    /// Its budget was used up.
+    Budget,
 }
 
 impl EndReason {
@@ -237,6 +286,7 @@ impl EndReason {
             Self::MemberFailed => "member_failed",
             Self::ParentEnded => "parent_ended",
             Self::SuspensionTimeout => "suspension_timeout",
+            Self::Budget => "budget",
         }
     }
 }
@@ -259,6 +309,8 @@ pub enum Status {
     WaitingChildren,
     /// It waits for signals, for an operator or for time.
     Suspended,
+    /// A budget or quota does not let it pass.
+    RateLimited,
     /// A worker delivered the result.
     Completed,
     /// No attempt succeeded.
@@ -273,7 +325,7 @@ pub enum Status {
 
 impl Status {
     /// Every status, in the order of an execution's life.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Waiting,
         Self::Resumable,
         Self::Delayed,
@@ -281,6 +333,7 @@ impl Status {
         Self::Active,
         Self::WaitingChildren,
         Self::Suspended,
+        Self::RateLimited,
         Self::Completed,
         Self::Failed,
         Self::Cancelled,
@@ -298,6 +351,7 @@ impl Status {
             Self::Active => "active",
             Self::WaitingChildren => "waiting_children",
             Self::Suspended => "suspended",
+            Self::RateLimited => "rate_limited",
             Self::Completed => "completed",
             Self::Failed => "failed",
             Self::Cancelled => "cancelled",
@@ -324,6 +378,7 @@ impl Status {
             Self::Active => 4,
             Self::WaitingChildren => 5,
             Self::Suspended => 6,
+            Self::RateLimited => 7,
             Self::Completed => 10,
             Self::Failed => 11,
             Self::Cancelled => 12,
@@ -367,6 +422,7 @@ impl State {
             Self::Active(_) => Status::Active,
             Self::WaitingChildren(_) => Status::WaitingChildren,
             Self::Suspended(_) => Status::Suspended,
+            Self::Limited(_) => Status::RateLimited,
             Self::Ended(end) => end.outcome.into(),
         }
     }
@@ -381,6 +437,7 @@ impl State {
             | Self::Delayed(_)
             | Self::WaitingChildren(_)
             | Self::Suspended(_)
+            | Self::Limited(_)
             | Self::Ended(_) => None,
         }
     }
@@ -416,18 +473,24 @@ impl State {
                 columns.secret = Some(*secret);
                 Some(to_json(back))
             }
-            Self::Active(Lease { worker, secret, until, ttl, cancel }) => {
+            Self::Active(Lease { worker, secret, until, ttl, cancel, pause }) => {
                 columns.until = Some(*until);
                 columns.worker = Some(worker);
                 columns.secret = Some(*secret);
                 columns.ttl_ms = Some(i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX));
-                cancel.as_ref().map(to_json)
+                let asked = cancel.is_some() || pause.is_some();
+                asked
+                    .then(|| to_json(&LeaseDetail { cancel: cancel.clone(), pause: pause.clone() }))
             }
             Self::WaitingChildren(blocked) => Some(to_json(blocked)),
             Self::Suspended(Suspended { number, reason, until, on_timeout }) => {
                 columns.until = *until;
                 let (number, reason, on_timeout) = (*number, *reason, *on_timeout);
                 Some(to_json(&SuspendedDetail { number, reason, on_timeout }))
+            }
+            Self::Limited(Limited { gate, by, then }) => {
+                columns.gate = Some(*gate);
+                Some(to_json(&LimitedDetail { by: by.clone(), then: *then }))
             }
             Self::Ended(end) => Some(to_json(&EndDetail {
                 reason: end.reason,
@@ -460,20 +523,21 @@ impl State {
                 until: until()?,
                 back: detail.and_then(from_json).ok_or_else(corrupt)?,
             }),
-            Status::Active => Self::Active(Lease {
-                worker: worker()?,
-                secret: secret()?,
-                until: until()?,
-                ttl: columns
-                    .ttl_ms
-                    .and_then(|ms| u64::try_from(ms).ok())
-                    .map(Duration::from_millis)
-                    .ok_or_else(corrupt)?,
-                cancel: match detail {
-                    Some(text) => Some(from_json(text).ok_or_else(corrupt)?),
-                    None => None,
-                },
-            }),
+            Status::Active => {
+                let LeaseDetail { cancel, pause } = match detail {
+                    Some(text) => from_json(text).ok_or_else(corrupt)?,
+                    None => LeaseDetail::default(),
+                };
+                let ttl = columns.ttl_ms.and_then(|ms| u64::try_from(ms).ok());
+                Self::Active(Lease {
+                    worker: worker()?,
+                    secret: secret()?,
+                    until: until()?,
+                    ttl: ttl.map(Duration::from_millis).ok_or_else(corrupt)?,
+                    cancel,
+                    pause,
+                })
+            }
             Status::WaitingChildren => {
                 Self::WaitingChildren(detail.and_then(from_json).ok_or_else(corrupt)?)
             }
@@ -481,6 +545,10 @@ impl State {
                 let SuspendedDetail { number, reason, on_timeout } =
                     detail.and_then(from_json).ok_or_else(corrupt)?;
                 Self::Suspended(Suspended { number, reason, until: columns.until, on_timeout })
+            }
+            Status::RateLimited => {
+                let LimitedDetail { by, then } = detail.and_then(from_json).ok_or_else(corrupt)?;
+                Self::Limited(Limited { gate: columns.gate.ok_or_else(corrupt)?, by, then })
             }
             Status::Completed
             | Status::Failed
@@ -513,6 +581,20 @@ fn from_json<T: for<'de> Deserialize<'de>>(text: &str) -> Option<T> {
 #[derive(Serialize, Deserialize)]
 struct DelayDetail {
     cause: DelayCause,
+    then: Ready,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+struct LeaseDetail {
+    #[serde(flatten)]
+    cancel: Option<CancelRequest>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pause: Option<PauseRequest>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct LimitedDetail {
+    by: LimitedBy,
     then: Ready,
 }
 
@@ -549,6 +631,8 @@ pub struct StateColumns<'a> {
     pub secret: Option<Secret>,
     /// The lease's time to live in milliseconds.
     pub ttl_ms: Option<i64>,
+    /// Before which gate it waits.
+    pub gate: Option<GateRow>,
     /// What is left, as JSON.
     pub detail: Option<String>,
 }
@@ -610,6 +694,10 @@ pub enum Eligibility {
     BlockedByOperator,
     /// Its lane is paused.
     BlockedByLaneState,
+    /// A budget does not let it pass.
+    BlockedByBudget,
+    /// A quota does not let it pass.
+    BlockedByQuota,
     /// Its join is open.
     BlockedByDependencies,
     /// It is owned, reserved, suspended or over.
@@ -646,6 +734,8 @@ pub enum Blocking {
     PausedByPolicy,
     /// It waits for a budget.
     WaitingForBudget,
+    /// It waits for a quota.
+    WaitingForQuota,
 }
 
 impl From<SuspendReason> for Blocking {
@@ -693,13 +783,15 @@ mod tests {
         let secret = Secret::new([3; 16]);
         let cancel =
             CancelRequest { reason: None, by: "ops".into(), requested_at: at, force_at: at };
-        let lease = |cancel| Lease {
+        let lease = |cancel, pause| Lease {
             worker: "w".into(),
             secret,
             until: at,
             ttl: Duration::from_secs(30),
             cancel,
+            pause,
         };
+        let pause = PauseRequest { budget: "b".into(), force_at: at };
         let end = |outcome, reason, message: Option<&str>| {
             State::Ended(End { outcome, reason, message: message.map(Into::into), by: None })
         };
@@ -708,8 +800,15 @@ mod tests {
             State::Resumable,
             State::Delayed(Timer { until: at, cause: DelayCause::Sleep, then: Ready::Resumable }),
             State::Granted(Grant { worker: "w".into(), secret, until: at, back: Ready::Waiting }),
-            State::Active(lease(None)),
-            State::Active(lease(Some(cancel))),
+            State::Active(lease(None, None)),
+            State::Active(lease(Some(cancel.clone()), None)),
+            State::Active(lease(None, Some(pause.clone()))),
+            State::Active(lease(Some(cancel), Some(pause))),
+            State::Limited(Limited {
+                gate: GateRow(4),
+                by: LimitedBy::Budget("b".into()),
+                then: Ready::Resumable,
+            }),
             State::WaitingChildren(Blocked {
                 then: Ready::Waiting,
                 delay: Some(Duration::from_secs(1)),

@@ -56,6 +56,12 @@ pub enum Cause {
     Resume,
     /// What it was suspended for did not come in time.
     SuspensionTimeout,
+    /// A budget or quota did not let it pass.
+    Limit,
+    /// The budget or quota it waits for may let it pass.
+    Free,
+    /// Its budget was used up while it ran, and its worker did not stop.
+    Pause,
 }
 
 impl Cause {
@@ -86,6 +92,9 @@ impl Cause {
             Self::Signal => "signal",
             Self::Resume => "resume",
             Self::SuspensionTimeout => "suspension_timeout",
+            Self::Limit => "limit",
+            Self::Free => "free",
+            Self::Pause => "pause",
         }
     }
 }
@@ -133,7 +142,7 @@ macro_rules! transitions {
 
 transitions! {
     New => Submit => Waiting | Delayed | WaitingChildren;
-    Waiting | Delayed => Stage => WaitingChildren;
+    Waiting | Delayed | RateLimited => Stage => WaitingChildren;
     WaitingChildren => Join => Waiting | Resumable | Delayed | Skipped;
     Delayed => Due => Waiting | Resumable;
     Waiting | Resumable => Claim => Active;
@@ -143,6 +152,10 @@ transitions! {
     Granted => Revoke => Waiting | Resumable;
     Granted => Hold => Waiting | Resumable;
     Granted => WorkerGone => Waiting | Resumable;
+    Waiting | Resumable => Limit => RateLimited;
+    RateLimited => Free => Waiting | Resumable;
+    RateLimited => Hold => Waiting | Resumable;
+    Active => Pause => RateLimited;
     Active => Complete => Completed;
     Active => Fail => Waiting | Delayed | Failed;
     Active => Delay => Resumable | Delayed;
@@ -155,8 +168,8 @@ transitions! {
     Active => Revoke => Waiting;
     Active => WorkerGone => Waiting;
     Active => LeaseExpired => Waiting | Delayed | Failed;
-    Waiting | Resumable | Delayed | Granted | Active | WaitingChildren | Suspended => Cancel => Cancelled;
-    Waiting | Resumable | Delayed | Granted | Active | WaitingChildren | Suspended => Deadline => Expired;
+    Waiting | Resumable | Delayed | Granted | Active | WaitingChildren | Suspended | RateLimited => Cancel => Cancelled;
+    Waiting | Resumable | Delayed | Granted | Active | WaitingChildren | Suspended | RateLimited => Deadline => Expired;
     Completed | Failed | Cancelled | Expired | Skipped => Replay => Waiting | WaitingChildren;
 }
 

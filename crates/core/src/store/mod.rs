@@ -7,6 +7,7 @@
 //! - [`Tx`]: the same view with writes, which the questions that follow see;
 //! - [`ReadMail`] and [`WriteMail`]: those of them about what waits beside an execution;
 //! - [`ReadStreams`] and [`WriteStreams`]: those about what it has put out;
+//! - [`ReadLimits`] and [`WriteLimits`]: those about what it may use;
 //! - [`Store`]: the place itself, which begins transactions.
 //!
 //! What every store owes to the rules:
@@ -19,6 +20,7 @@
 //! - A failed write fails with an [`Error`] whose code says what sort: `unavailable`,
 //!   `storage_full` and `read_only` concern the store, everything else the command.
 
+mod limits;
 mod mail;
 mod streams;
 
@@ -37,6 +39,7 @@ use crate::model::{
     Payload, RequestId, Result, RouteId, RouteTable, RowId, Status, Tags, Timestamp, WorkerRow,
 };
 
+pub use limits::{ReadLimits, WriteLimits};
 pub use mail::{ReadMail, WriteMail};
 pub use streams::{ReadStreams, WriteStreams};
 
@@ -128,7 +131,7 @@ impl BackupProgress {
 }
 
 /// Questions about a consistent view.
-pub trait Read: ReadMail + ReadStreams {
+pub trait Read: ReadMail + ReadStreams + ReadLimits {
     /// The `now` of the last commit.
     fn last_now(&mut self) -> Result<Timestamp>;
 
@@ -357,8 +360,8 @@ pub trait Read: ReadMail + ReadStreams {
 }
 
 /// A view that can be written to.
-pub trait Tx: Read + WriteMail + WriteStreams {
-    /// Creates a namespace or replaces its defaults.
+pub trait Tx: Read + WriteMail + WriteStreams + WriteLimits {
+    /// Creates a namespace or replaces its defaults; its limits stay.
     fn put_namespace(&mut self, name: &str, defaults: &Defaults) -> Result<Arc<Namespace>>;
 
     /// Creates a lane that does not exist.
@@ -396,7 +399,8 @@ pub trait Tx: Read + WriteMail + WriteStreams {
     fn save_member(&mut self, execution: &Execution) -> Result<()>;
 
     /// Removes an execution with its input, result, tags, ended leases, join, edges, suspensions,
-    /// waitpoints, signals, steps and stream.
+    /// waitpoints, signals, steps, uses of limits, stream and summary. The chunks of the stream stay
+    /// until [`WriteStreams::trim_chunks`]: there may be very many.
     fn remove(&mut self, execution: &Execution) -> Result<()>;
 
     /// Sets or replaces an execution's result.

@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 use crate::command::{Command, Context};
 use crate::event::{EventKind, log};
 use crate::lane;
+use crate::limit::{check_named, named, rank};
+use crate::misses::Misses;
 use crate::model::{
     Beside, Blocked, Check, Code, Epoch, Error, Execution, ExecutionId, FlowTerms, Key, KeyOf,
     Lane, LaneMode, Limits, Member, Namespace, NamespaceId, Policy, Ready, Result, RouteId, RowId,
@@ -322,6 +324,7 @@ pub(crate) fn held_by(
             }
             None => return Ok(None),
         },
+        KeyOf::Spend => return Ok(None),
     };
     Ok(ended.is_none_or(|over_at| cx.now < over_at).then(|| held(status)))
 }
@@ -348,11 +351,12 @@ pub(crate) struct Refusals {
     list: &'static str,
     part: &'static str,
     refused: Vec<(usize, Error)>,
+    misses: Misses,
 }
 
 impl Refusals {
     pub(crate) fn of(list: &'static str) -> Self {
-        Self { list, part: "", refused: vec![] }
+        Self { list, part: "", refused: vec![], misses: Misses::default() }
     }
 
     /// The same for a part of each item.
@@ -362,15 +366,16 @@ impl Refusals {
 
     pub(crate) fn add(&mut self, index: usize, error: Error) -> Result<()> {
         match error.code() {
-            Code::IdempotencyConflict | Code::WrongState | Code::InvalidInput => {
+            Code::IdempotencyConflict | Code::WrongState | Code::InvalidInput | Code::NotFound => {
                 self.refused.push((index, error));
                 Ok(())
             }
-            _ => Err(error),
+            _ => self.misses.pass(Err::<(), _>(error)).map(drop),
         }
     }
 
     pub(crate) fn finish(self) -> Result<()> {
+        self.misses.finish()?;
         let Some((index, first)) = self.refused.first() else {
             return Ok(());
         };
@@ -410,10 +415,16 @@ pub(crate) fn may_enter(
         )
         .with_field("deadline_at"));
     }
+    check_named(read, namespace, &item.policy, "policy.")?;
     let Some(namespace) = namespace else {
         return Ok(());
     };
-    match read.lane(namespace.id, lane_name(item))? {
+    check_named(read, Some(namespace), &namespace.defaults.policy, "policy.")?;
+    let lane = read.lane(namespace.id, lane_name(item))?;
+    if let Some(lane) = &lane {
+        check_named(read, Some(namespace), &lane.defaults.policy, "policy.")?;
+    }
+    match lane {
         Some(lane) if lane.mode == LaneMode::Draining => Err(Error::new(
             Code::WrongState,
             format!(
@@ -483,14 +494,15 @@ pub(crate) fn insert(
         .or(namespace.defaults.priority);
     let beginning = Blocked { then: Ready::Waiting, delay: item.delay, start_at: item.start_at };
     let row = tx.new_row()?;
+    let priority = item.priority.or(inherited).unwrap_or(Limits::DEFAULT_PRIORITY);
     let execution = Execution {
         row,
         id,
         namespace: namespace.id,
         lane: lane.id,
         route,
-        priority: item.priority.or(inherited).unwrap_or(Limits::DEFAULT_PRIORITY),
-        rank: row.0,
+        priority,
+        rank: rank(tx, &lane, priority, &policy, &item.tags, row)?,
         state: match place.blocked {
             true => State::WaitingChildren(beginning),
             false => beginning.release(cx.now),
@@ -506,6 +518,7 @@ pub(crate) fn insert(
         retries: 0,
         reclaims: 0,
         run: 1,
+        beside: Beside { limits: policy.names_limits(), ..Beside::default() },
         policy,
         tags: Arc::new(item.tags.clone()),
         created_by: item.created_by.clone(),
@@ -513,9 +526,11 @@ pub(crate) fn insert(
         key: item.key.clone(),
         member: place.member,
         parent: place.parent,
-        beside: Beside::default(),
     };
     tx.insert(&execution, &item.input, fingerprint.as_ref())?;
+    if execution.beside.limits {
+        named(tx, &execution)?;
+    }
     log(tx, cx, &execution, EventKind::Submitted, None, None)?;
     Ok(execution)
 }

@@ -3,6 +3,7 @@
 mod claims;
 mod common;
 mod flows;
+mod limits;
 mod outages;
 mod postgres;
 mod processes;

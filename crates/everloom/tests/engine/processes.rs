@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::common::{Ledger, Scratch, another_process, count, postgres_url, text, until};
-use crate::{flows, outages, streams, suspension};
+use crate::{flows, limits, outages, streams, suspension};
 use everloom::{
     Claim, Cursor, Engine, EventFilter, EventKind, From, LeaseEnd, Limits, ListExecutions,
     NewExecution, Payload, ReadEvents, RegisterWorker, Status,
@@ -35,6 +35,11 @@ fn acts_as_another_process() {
                 let (ledger, lease) =
                     (setting("EVERLOOM_TEST_LEDGER"), setting("EVERLOOM_TEST_LEASE"));
                 flows::unraveller(&file, &ledger, &lease, &setting("EVERLOOM_TEST_FLOW")).await;
+            }
+            "limited" => {
+                let (ledger, name) =
+                    (setting("EVERLOOM_TEST_LEDGER"), setting("EVERLOOM_TEST_NAME"));
+                limits::limited(&file, &ledger, &name).await;
             }
             "waiter" => suspension::waiter(&file, &setting("EVERLOOM_TEST_LEDGER")).await,
             "sender" => suspension::sender(&file, &setting("EVERLOOM_TEST_LEDGER")).await,

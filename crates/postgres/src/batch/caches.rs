@@ -2,16 +2,16 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use everloom_core::{
-    Execution, Lane, LaneId, Namespace, NamespaceId, Route, RouteId, RouteTable, SigningKey,
-    Timestamp,
+    Execution, Lane, LaneId, Limit, LimitRow, Namespace, NamespaceId, Route, RouteId, RouteTable,
+    SigningKey, State, Timestamp,
 };
 
-use crate::exchange::{Changes, StreamWants};
+use crate::exchange::{Changes, LimitName, StreamWants};
 
 /// What is remembered from transaction to transaction.
 ///
-/// Routes are only ever added, so the known ones stay true. Namespaces, lanes and signing keys are as
-/// they were when last seen; others may have changed them, so they only serve as guesses.
+/// Routes are only ever added, so the known ones stay true. Namespaces, lanes, limits and signing keys
+/// are as they were when last seen; others may have changed them, so they only serve as guesses.
 #[derive(Default)]
 pub(crate) struct Caches {
     pub(super) last_now: Timestamp,
@@ -21,6 +21,8 @@ pub(crate) struct Caches {
     lane_names: HashMap<NamespaceId, HashMap<String, LaneId>>,
     routes: BTreeMap<NamespaceId, Arc<RouteTable>>,
     signing_keys: HashMap<NamespaceId, Vec<SigningKey>>,
+    limits: HashMap<LimitRow, Arc<Limit>>,
+    limit_names: HashMap<LimitName, LimitRow>,
     /// Lanes of the executions that were loaded last, the latest at the end.
     busy: Vec<LaneId>,
     /// Lanes in which a claim has found nothing the last time.
@@ -35,6 +37,10 @@ pub(crate) struct Caches {
     spare: BTreeMap<bool, (u32, u64)>,
     /// For how many more loads summaries are likely to be changed.
     summaries: u32,
+    /// For how many more loads executions are likely to be under limits.
+    limited: u32,
+    /// For how many more loads gates are likely to be asked who passed them.
+    passages: u32,
 }
 
 /// How many namespaces or lanes are remembered before starting over.
@@ -53,7 +59,7 @@ impl Caches {
     /// Starts over when too much is remembered. Not within a transaction, which builds on it.
     pub(super) fn limit(&mut self) {
         let known = self.namespaces.len() + self.lanes.len() + self.routes.len();
-        if known.max(self.idle.len()) > NAMES {
+        if known.max(self.idle.len()).max(self.limit_names.len()) > NAMES {
             self.forget();
         }
     }
@@ -97,6 +103,9 @@ impl Caches {
             let has_member = executions.iter().any(|execution| execution.member.is_some());
             let has_mail = executions.iter().any(|execution| execution.beside.mail);
             let has_stream = executions.iter().any(|execution| execution.beside.stream);
+            let has_limits = executions.iter().any(is_under_limits);
+            self.limited = expect(has_limits, self.limited);
+            self.passages = self.passages.saturating_sub(1);
             self.members = expect(has_member, self.members);
             self.mail = expect(has_mail, self.mail);
             self.streams = expect(has_stream, self.streams);
@@ -136,6 +145,40 @@ impl Caches {
         if !wants.summaries.is_empty() {
             self.summaries = EXPECTED;
         }
+    }
+
+    /// Whether executions are likely to be under limits.
+    pub(super) fn expects_limits(&self) -> bool {
+        self.limited > 0
+    }
+
+    /// Whether gates are likely to be asked who passed them.
+    pub(super) fn expects_passages(&self) -> bool {
+        self.passages > 0
+    }
+
+    pub(super) fn keep_passages(&mut self, asked: bool) {
+        if asked {
+            self.passages = EXPECTED;
+        }
+    }
+
+    pub(super) fn limit_named(&self, name: &LimitName) -> Option<&Arc<Limit>> {
+        self.limit_by_row(*self.limit_names.get(name)?)
+    }
+
+    pub(super) fn limit_by_row(&self, row: LimitRow) -> Option<&Arc<Limit>> {
+        self.limits.get(&row)
+    }
+
+    pub(super) fn keep_limit(&mut self, limit: &Arc<Limit>) {
+        self.limit_names.insert((limit.namespace, limit.sort(), limit.name.clone()), limit.row);
+        self.limits.insert(limit.row, Arc::clone(limit));
+    }
+
+    pub(super) fn drop_limit(&mut self, name: &LimitName) {
+        let row = self.limit_names.remove(name);
+        row.and_then(|row| self.limits.remove(&row));
     }
 
     /// Whether a claim is likely to find nothing in a lane.
@@ -207,6 +250,20 @@ impl Caches {
         if !changes.streams.streams.is_empty() {
             self.streams = EXPECTED;
         }
+        for limit in &changes.limits.dropped {
+            self.drop_limit(&(limit.namespace, limit.sort(), limit.name.clone()));
+        }
+        for limit in &changes.limits.limits {
+            self.keep_limit(limit);
+        }
+        for (namespace, limits) in &changes.limits.namespaces {
+            if let Some(known) = self.namespaces.get_mut(namespace) {
+                Arc::make_mut(known).limits.clone_from(limits);
+            }
+        }
+        if !changes.limits.uses.is_empty() {
+            self.limited = EXPECTED;
+        }
         for key in &changes.mail.signing_keys {
             let keys = self.signing_keys.entry(key.namespace).or_default();
             keys.retain(|known| known.kid != key.kid);
@@ -218,4 +275,10 @@ impl Caches {
     pub(super) fn forget(&mut self) {
         *self = Self { last_now: self.last_now, ..Self::default() };
     }
+}
+
+fn is_under_limits(execution: &Execution) -> bool {
+    execution.beside.limits
+        || execution.policy.concurrency_key.is_some()
+        || matches!(execution.state, State::Limited(_))
 }

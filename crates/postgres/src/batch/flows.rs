@@ -82,7 +82,7 @@ impl Batch<'_> {
         }
     }
 
-    pub(super) fn gate(&mut self, row: FlowRow) -> bool {
+    pub(super) fn is_flow_gated(&mut self, row: FlowRow) -> bool {
         if let Some(flow) = self.current_flow(row) {
             return flow.is_some_and(Flow::is_gated);
         }
@@ -252,6 +252,13 @@ impl Batch<'_> {
             tags: Arc::clone(&flow.tags),
             ..saved
         };
+        self.overlay().ties.flows.insert(flow.row, Some(flow));
+        Ok(())
+    }
+
+    pub(super) fn put_terms(&mut self, flow: &Flow) -> Result<()> {
+        let saved = self.flow_in(flow.row)?;
+        let flow = Flow { terms: Arc::clone(&flow.terms), ..saved };
         self.overlay().ties.flows.insert(flow.row, Some(flow));
         Ok(())
     }

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem::take;
 use std::sync::Arc;
 
@@ -9,6 +9,7 @@ use everloom_core::{
 };
 
 use super::caches::Caches;
+use super::limits::KnownLimits;
 use super::mail::Mail;
 use super::streams::Streams;
 use super::ties::Ties;
@@ -41,6 +42,7 @@ pub(super) struct Known {
     pub(super) lease_histories: BTreeMap<RowId, Vec<PastLease>>,
     pub(super) mail: Mail,
     pub(super) streams: Streams,
+    pub(super) limits: KnownLimits,
     pub(super) keys: BTreeMap<Named, Option<Key>>,
     pub(super) workers: BTreeMap<Named, Option<WorkerRow>>,
     pub(super) chores: BTreeMap<ChoreId, Chore>,
@@ -103,9 +105,17 @@ impl Known {
     pub(super) fn merge(&mut self, mut wants: Wants, mut loaded: Loaded, caches: &mut Caches) {
         self.now = Some(loaded.now);
         self.merge_names(&mut wants, &mut loaded, caches);
+        let named = match wants.limits.along {
+            true => wants.executions.clone(),
+            false => BTreeSet::new(),
+        };
         self.merge_points(&mut wants, &mut loaded);
         self.mail.merge(&mut wants.mail, &mut loaded, &self.executions, caches);
         self.streams.merge(&mut wants.streams, &mut loaded, &self.executions, caches);
+        let named = named.iter().filter_map(|id| self.ids.get(id).copied().flatten());
+        let named: Vec<RowId> = named.collect();
+        let (limits, executions) = (&mut self.limits, &self.executions);
+        limits.merge(&mut wants.limits, &mut loaded, executions, &named, caches);
         self.merge_lists(wants, loaded, caches);
     }
 

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 
 use everloom_core::{
-    Error, Execution, LaneId, NamespaceId, Request, Result, RouteId, RowId, Timestamp, WorkerRow,
+    Error, Execution, LaneId, NamespaceId, Request, Result, RouteId, RowId, State, Timestamp,
+    WorkerRow,
 };
 
 use super::{Batch, is_placeholder};
@@ -53,14 +54,35 @@ impl Batch<'_> {
         let taken = pool.map_or(0, |(index, _)| self.skip_taken(index, found));
         let free = found[taken..].iter().filter_map(|row| self.untouched(*row));
         let free: Vec<_> = free.take(limit).cloned().collect();
+        let first = pool.is_none();
         let is_all = pool.is_some_and(|(_, found)| found.is_all());
         if free.len() < limit && !is_all {
             let changed = found.len() - free.len();
-            let claim = WantedClaim { lane, routes: routes.into(), limit: changed + limit };
+            let limit = changed + limit + self.spare_for_refused(found);
+            let claim = WantedClaim { lane, routes: routes.into(), limit };
             self.ask().claims.push(claim);
+            if first && unknown.is_err() {
+                self.ask_gates_of_lane(lane);
+            }
             return unknown;
         }
+        for one in free.iter().filter(|one| one.beside.limits) {
+            self.ask_uses(one.row);
+        }
         Ok(free)
+    }
+
+    /// How many more to look for than are wanted. What a limit has refused is likely to be followed by
+    /// more of its kind, and one at a time would be a load for each.
+    fn spare_for_refused(&self, found: &[RowId]) -> usize {
+        let limited = |row: &&RowId| {
+            let current = self.current(**row);
+            current.is_some_and(|current| matches!(current.state, State::Limited(_)))
+        };
+        match found.iter().filter(limited).count() {
+            0 => 0,
+            refused => (4 * refused).max(16),
+        }
     }
 
     /// How many rows at the head of a pool this round has written: claims take from there, and

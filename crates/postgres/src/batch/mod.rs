@@ -20,6 +20,7 @@ mod caches;
 mod edges;
 mod flows;
 mod known;
+mod limits;
 mod lists;
 mod mail;
 mod read;
@@ -118,6 +119,9 @@ impl<'a> Batch<'a> {
         if self.round.guessed {
             wants.postpone_makes();
         }
+        if wants.limits.trim_gates.is_some() {
+            wants.limits.spared = self.known.limits.gate_rows();
+        }
         for claim in &mut wants.claims {
             // Others took from what was found for this one. Now there is enough for all of them.
             if self.known.pool(claim.lane, &claim.routes).is_some() {
@@ -171,6 +175,8 @@ impl Wants {
         self.new_routes.clear();
         self.trim_events = None;
         self.trim_keys = None;
+        self.streams.trim.clear();
+        self.limits.trim_gates = None;
     }
 
     fn makes_rows(&self) -> bool {

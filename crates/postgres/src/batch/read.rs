@@ -39,22 +39,11 @@ impl Read for Batch<'_> {
     }
 
     fn namespace_by_id(&mut self, id: NamespaceId) -> Result<Arc<Namespace>> {
-        if let Some(written) = self.round.namespaces.get(&id) {
-            return Ok(Arc::clone(written));
+        if let Some(limits) = self.round.limits.namespaces.get(&id).cloned() {
+            let saved = self.saved_namespace(id)?;
+            return Ok(Arc::new(Namespace { limits, ..Namespace::clone(&saved) }));
         }
-        if let Some(known) = self.known.namespaces.get(&id) {
-            return known.clone().ok_or_else(|| missing("namespace", id.0));
-        }
-        let guess = self.caches.namespace_by_id(id).cloned();
-        match &guess {
-            Some(guess) if !self.known.namespace_names.contains_key(&guess.name) => {
-                self.ask().namespaces.insert(guess.name.clone());
-            }
-            _ => {
-                self.ask().namespace_ids.insert(id);
-            }
-        }
-        guess.ok_or_else(Error::miss)
+        self.saved_namespace(id)
     }
 
     fn namespaces(&mut self, after: Option<&str>, limit: usize) -> Result<Vec<Arc<Namespace>>> {
@@ -352,7 +341,7 @@ impl Read for Batch<'_> {
     }
 
     fn is_gated(&mut self, flow: FlowRow) -> Result<bool> {
-        Ok(self.gate(flow))
+        Ok(self.is_flow_gated(flow))
     }
 
     fn member(&mut self, flow: FlowRow, node: &str) -> Result<Option<Execution>> {
@@ -455,7 +444,7 @@ impl Batch<'_> {
     }
 
     /// Asks for an execution, for the lane it is likely to be in, for what its flow knows and for
-    /// its mail and its stream if it is likely to have any: most of those who ask want to know that next.
+    /// its mail, its stream and its limits if it is likely to have any: most of those who ask want to know that next.
     fn ask_execution(&mut self, key: (NamespaceId, ExecutionId)) {
         let wants = self.ask();
         let first = wants.executions.is_empty();
@@ -464,6 +453,7 @@ impl Batch<'_> {
             self.wants.with_flows = self.caches.expects_members();
             self.wants.mail.along = self.caches.expects_mail();
             self.caches.expect_streams(&mut self.wants.streams);
+            self.wants.limits.along = self.caches.expects_limits();
             if self.wants.with_flows || self.wants.mail.along {
                 // The end of a member and a signal may let work go, and who waits for it is told.
                 let _ = self.routes(key.0);
@@ -476,6 +466,26 @@ impl Batch<'_> {
                 let _ = self.lane_by_id(lane);
             }
         }
+    }
+
+    /// A namespace without what this round wrote of its limits.
+    fn saved_namespace(&mut self, id: NamespaceId) -> Result<Arc<Namespace>> {
+        if let Some(written) = self.round.namespaces.get(&id) {
+            return Ok(Arc::clone(written));
+        }
+        if let Some(known) = self.known.namespaces.get(&id) {
+            return known.clone().ok_or_else(|| missing("namespace", id.0));
+        }
+        let guess = self.caches.namespace_by_id(id).cloned();
+        match &guess {
+            Some(guess) if !self.known.namespace_names.contains_key(&guess.name) => {
+                self.ask().namespaces.insert(guess.name.clone());
+            }
+            _ => {
+                self.ask().namespace_ids.insert(id);
+            }
+        }
+        guess.ok_or_else(Error::miss)
     }
 
     /// An execution's input, once it is known.

@@ -9,6 +9,7 @@ use everloom_core::{
 
 use super::is_placeholder;
 use super::known::{Input, Known, Named};
+use super::limits::NewLimits;
 use super::mail::NewMail;
 use super::streams::NewStreams;
 use super::ties::NewTies;
@@ -39,6 +40,7 @@ pub(super) struct Round {
     pub(super) past_leases: BTreeMap<(RowId, Epoch), PastLease>,
     pub(super) mail: NewMail,
     pub(super) streams: NewStreams,
+    pub(super) limits: NewLimits,
     pub(super) keys: BTreeMap<Named, Option<Key>>,
     pub(super) workers: BTreeMap<Named, Option<WorkerRow>>,
     /// New ones have placeholders.
@@ -72,6 +74,7 @@ impl Round {
         self.ties.into_changes(&mut changes, &self.executions, known);
         self.mail.into_changes(&mut changes, &known.mail);
         self.streams.into_changes(&mut changes, &known.streams);
+        self.limits.into_changes(&mut changes, &known.limits);
         for (row, execution) in self.executions {
             changes.add_execution(row, execution, self.inputs.remove(&row), known);
         }
@@ -128,6 +131,9 @@ impl Changes {
         let Some(before) = before.filter(|before| **before != execution) else { return };
         if before.tags != execution.tags {
             self.retagged.push((execution.clone(), Arc::clone(&before.tags)));
+        }
+        if before.policy != execution.policy {
+            self.repolicied.push(execution.clone());
         }
         if before.member != execution.member {
             self.placed.push(execution.clone());

@@ -220,7 +220,12 @@ impl NewTies {
             let before = known.ties.flows.get(&row).and_then(Option::as_ref);
             match (flow, self.new_flows.contains(&row)) {
                 (Some(flow), true) => changes.new_flows.push(flow),
-                (Some(flow), false) if before != Some(&flow) => changes.flows.push(flow),
+                (Some(flow), false) if before != Some(&flow) => {
+                    if before.is_none_or(|before| before.terms != flow.terms) {
+                        changes.reworded_flows.push(flow.clone());
+                    }
+                    changes.flows.push(flow);
+                }
                 (None, false) => changes.removed_flows.push(row),
                 // It is what it was, or came and went within the round.
                 (Some(_), false) | (None, true) => {}

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use everloom_core::{
     Chore, ChoreId, ChoreKind, Defaults, Edge, Error, Execution, Flow, FlowRow, Join, Key, Lane,
-    LaneId, LaneMode, Namespace, NamespaceId, NewEvent, NewRequest, PastLease, Payload, Read,
-    Request, RequestId, Result, Route, RouteId, RouteTable, RowId, Timestamp, Tx, WorkerRow,
+    LaneId, Namespace, NamespaceId, NamespaceLimits, NewEvent, NewRequest, PastLease, Payload,
+    Read, Request, RequestId, Result, Route, RouteId, RouteTable, RowId, Timestamp, Tx, WorkerRow,
 };
 
 use super::read::missing;
@@ -13,8 +13,12 @@ use super::{Batch, is_placeholder};
 
 impl Tx for Batch<'_> {
     fn put_namespace(&mut self, name: &str, defaults: &Defaults) -> Result<Arc<Namespace>> {
+        let mut limits = NamespaceLimits::default();
         let id = match self.namespace(name)? {
-            Some(known) => known.id,
+            Some(known) => {
+                limits.clone_from(&known.limits);
+                known.id
+            }
             None => {
                 self.wants.new_namespaces.insert(name.to_owned());
                 let id = NamespaceId(self.round.new_placeholder());
@@ -22,8 +26,8 @@ impl Tx for Batch<'_> {
                 id
             }
         };
-        let namespace =
-            Arc::new(Namespace { id, name: name.to_owned(), defaults: defaults.clone() });
+        let (name, defaults) = (name.to_owned(), defaults.clone());
+        let namespace = Arc::new(Namespace { id, name, defaults, limits });
         self.overlay().namespaces.insert(id, Arc::clone(&namespace));
         Ok(namespace)
     }
@@ -38,15 +42,7 @@ impl Tx for Batch<'_> {
             self.wants.new_lanes.insert(key.clone());
         }
         let id = LaneId(self.round.new_placeholder());
-        let lane = Arc::new(Lane {
-            id,
-            namespace,
-            name: name.to_owned(),
-            mode: LaneMode::default(),
-            max_active: None,
-            active: 0,
-            defaults: Defaults::default(),
-        });
+        let lane = Arc::new(Lane::new(id, namespace, name));
         let round = self.overlay();
         round.lane_names.insert(key, id);
         round.lanes.insert(id, Arc::clone(&lane));
@@ -212,6 +208,7 @@ impl Tx for Batch<'_> {
         round.past_leases.retain(|(of, _), _| *of != row);
         round.mail.forget(row);
         round.streams.forget(row);
+        round.limits.forget(row);
         Ok(())
     }
 
@@ -326,7 +323,7 @@ impl Tx for Batch<'_> {
 
 impl Batch<'_> {
     /// What is kept of an execution that a rule has read.
-    fn saved(&self, execution: &Execution) -> Result<&Execution> {
+    pub(super) fn saved(&self, execution: &Execution) -> Result<&Execution> {
         let saved = self.current(execution.row);
         saved
             .filter(|saved| (saved.namespace, saved.id) == (execution.namespace, execution.id))

@@ -1,6 +1,7 @@
 //! What a transaction and the database tell each other: what is wanted, what was loaded, and what
 //! is to be written. Plain data, so that neither side knows how the other works.
 
+mod limits;
 mod mail;
 mod streams;
 
@@ -13,6 +14,10 @@ use everloom_core::{
     Payload, Request, RequestId, Route, RouteId, RowId, Timestamp, WorkerRow,
 };
 
+pub(crate) use limits::{
+    GateName, GatePage, LimitChanges, LimitName, LimitWants, LoadedLimits, OpenPage, PASSAGES,
+    PastTurns, TurnName, UsePlace,
+};
 pub(crate) use mail::{
     HANDED_OVER, Lasts, LoadedMail, MailChanges, MailWants, Named, Place, SignalName, StepName,
     SuspensionName,
@@ -74,6 +79,7 @@ pub(crate) struct Wants {
     pub(crate) lease_histories: BTreeSet<RowId>,
     pub(crate) mail: MailWants,
     pub(crate) streams: StreamWants,
+    pub(crate) limits: LimitWants,
     pub(crate) keys: BTreeSet<(NamespaceId, String)>,
     pub(crate) workers: BTreeSet<(NamespaceId, String)>,
     pub(crate) chores_of_kind: Vec<ChoreKind>,
@@ -139,6 +145,7 @@ pub(crate) struct Loaded {
     pub(crate) lease_histories: BTreeMap<RowId, Vec<PastLease>>,
     pub(crate) mail: LoadedMail,
     pub(crate) streams: LoadedStreams,
+    pub(crate) limits: LoadedLimits,
     pub(crate) keys: Vec<Key>,
     pub(crate) workers: Vec<WorkerRow>,
     pub(crate) chores: Vec<Chore>,
@@ -170,6 +177,8 @@ pub(crate) struct Changes {
     pub(crate) lanes: Vec<Lane>,
     pub(crate) new_flows: Vec<Flow>,
     pub(crate) flows: Vec<Flow>,
+    /// Of these, the ones whose terms changed.
+    pub(crate) reworded_flows: Vec<Flow>,
     pub(crate) removed_flows: Vec<FlowRow>,
     /// Before the inserted ones: an id may have a second life in one batch.
     pub(crate) removed: Vec<Execution>,
@@ -178,6 +187,8 @@ pub(crate) struct Changes {
     pub(crate) saved: Vec<Execution>,
     /// Of these, the ones whose tags changed, with the tags before.
     pub(crate) retagged: Vec<(Execution, Arc<everloom_core::Tags>)>,
+    /// Of these, the ones whose policy changed.
+    pub(crate) repolicied: Vec<Execution>,
     /// Of these, the ones that got a place in a flow.
     pub(crate) placed: Vec<Execution>,
     /// New ones, and those that changed.
@@ -189,6 +200,7 @@ pub(crate) struct Changes {
     pub(crate) past_leases: Vec<PastLease>,
     pub(crate) mail: MailChanges,
     pub(crate) streams: StreamChanges,
+    pub(crate) limits: LimitChanges,
     pub(crate) keys: Vec<Key>,
     pub(crate) dropped_keys: Vec<(NamespaceId, String)>,
     pub(crate) workers: Vec<WorkerRow>,
@@ -241,6 +253,7 @@ impl Wants {
         add_pages(&mut self.edges_from, &others.edges_from);
         self.mail.add_locked(&others.mail);
         self.streams.add_locked(&others.streams);
+        self.limits.add_locked(&others.limits);
     }
 }
 

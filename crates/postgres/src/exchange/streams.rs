@@ -20,6 +20,9 @@ pub(crate) struct StreamWants {
     /// The oldest chunks: as many as have so many frames together.
     pub(crate) oldest: BTreeMap<Sort, u64>,
     pub(crate) summaries: BTreeSet<RowId>,
+    /// Executions that are gone, and how many of their chunks are to be removed now, because the
+    /// rule wants to know how many there were.
+    pub(crate) trim: BTreeMap<Vec<RowId>, usize>,
 }
 
 /// The answers to [`StreamWants`].
@@ -29,6 +32,7 @@ pub(crate) struct LoadedStreams {
     /// In their order.
     pub(crate) oldest: BTreeMap<Sort, Vec<ChunkSpan>>,
     pub(crate) summaries: Vec<Summary>,
+    pub(crate) trimmed: BTreeMap<Vec<RowId>, usize>,
 }
 
 /// What a batch wrote.

@@ -1,11 +1,12 @@
 //! Everything a round of commands wants, as statements for one round trip.
 //!
-//! Locks are taken in a fixed order: lanes, flows, executions in the order of their rows, workers,
-//! chores, signing keys, and then whatever others have not locked. A transaction that already holds locks may
+//! Locks are taken in a fixed order: lanes, limits, gates, flows, executions in the order of their rows,
+//! workers, chores, signing keys, what waits before gates, turns, and then whatever others have not locked. A transaction that already holds locks may
 //! need one that comes earlier; it does not wait for that but gives up, and takes all of them in
 //! order when it runs again.
 
 mod flows;
+mod limits;
 mod mail;
 mod streams;
 
@@ -57,12 +58,14 @@ pub(crate) fn ask(
 ) -> Result<()> {
     ask_names(round, wants, exclusive, locks)?;
     ask_routes(round, wants)?;
+    limits::ask_gates(round, wants, locks);
     flows::ask_flows(round, wants, locks);
     ask_rows(round, wants, locks)?;
     flows::ask_around(round, wants);
     ask_beside(round, wants);
     mail::ask(round, wants, locks);
     streams::ask(round, wants);
+    limits::ask(round, wants, locks);
     ask_claims(round, &wants.claims);
     ask_by_time(round, wants);
     ask_inbox(round, wants, locks);
@@ -97,6 +100,10 @@ fn ask_names(
     if !wants.new_namespaces.is_empty() {
         let names: Vec<String> = wants.new_namespaces.iter().cloned().collect();
         round.ask(sql::namespaces::ADD, params![names], |_, _| Ok(()));
+    }
+    if !wants.limits.own_namespaces.is_empty() {
+        let ids: Vec<i64> = wants.limits.own_namespaces.iter().map(|id| id.0).collect();
+        round.ask(sql::namespaces::LOCK, params![ids], |_, _| Ok(()));
     }
     let names: BTreeSet<&String> = wants.namespaces.union(&wants.new_namespaces).collect();
     if !names.is_empty() {
@@ -430,4 +437,5 @@ fn ask_trims(round: &mut Round<'_, Loaded>, wants: &Wants) {
             Ok(())
         });
     }
+    streams::ask_trims(round, wants);
 }

@@ -1,5 +1,6 @@
 //! Questions, asked one by one.
 
+mod limits;
 mod mail;
 mod streams;
 

@@ -1,7 +1,8 @@
+use std::cmp::Reverse;
 use std::sync::{Arc, OnceLock};
 
 use everloom_core::{
-    Beside, Count, Edge, Epoch, Execution, ExecutionId, FlowId, FlowRow, LaneId, Member,
+    Beside, Count, Edge, Epoch, Execution, ExecutionId, FlowId, FlowRow, GateRow, LaneId, Member,
     NamespaceId, Policy, RouteId, RowId, Secret, State, StateColumns, Status, Tags,
 };
 use tokio_postgres::Row;
@@ -73,6 +74,7 @@ fn take(columns: &mut Columns<'_>) -> Result<Execution> {
         worker: columns.take()?,
         secret: columns.bytes()?.map(Secret::new),
         ttl_ms: columns.take()?,
+        gate: columns.take::<Option<i64>>()?.map(GateRow),
         detail: columns.take()?,
     };
     Ok(Execution {
@@ -120,6 +122,12 @@ fn member(columns: &mut Columns<'_>) -> Result<Option<Arc<Member>>> {
     Ok(member.map(|((flow, flow_id), node)| Arc::new(Member { flow, flow_id, node })))
 }
 
+/// Where an execution stands among others before a gate: by lane and route, in the order of claims.
+pub(crate) fn place(execution: &Execution) -> (LaneId, RouteId, Reverse<i32>, i64, RowId) {
+    let Execution { lane, route, priority, rank, row, .. } = *execution;
+    (lane, route, Reverse(priority), rank, row)
+}
+
 /// Most executions have no policy and no tags of their own: they share one of each.
 fn no_policy() -> Arc<Policy> {
     static NONE: OnceLock<Arc<Policy>> = OnceLock::new();
@@ -131,20 +139,21 @@ pub(crate) fn no_tags() -> Arc<Tags> {
     Arc::clone(NONE.get_or_init(Arc::default))
 }
 
+fn policy_column(policy: &Policy) -> Result<Option<String>> {
+    if policy.is_empty() { Ok(None) } else { json(policy).map(Some) }
+}
+
 pub(crate) fn tags_column(tags: &Tags) -> Result<Option<String>> {
     if tags.is_empty() { Ok(None) } else { json(tags).map(Some) }
 }
 
 /// The columns of the table.
-const COLUMNS: i32 = 35;
+const COLUMNS: i32 = 36;
 
 /// Adds an execution as a row of the table. What never changes is left out unless it is `new`.
 fn put(records: &mut Records, execution: &Execution, new: bool) -> Result<()> {
     let state = execution.state.columns();
-    let policy = match new && !execution.policy.is_empty() {
-        true => Some(json(&*execution.policy)?),
-        false => None,
-    };
+    let policy = if new { policy_column(&execution.policy)? } else { None };
     let tags = if new { tags_column(&execution.tags)? } else { None };
     let progress = execution.progress.as_ref().map(json).transpose()?;
     let member = execution.member.as_deref().filter(|_| new);
@@ -183,7 +192,8 @@ fn put(records: &mut Records, execution: &Execution, new: bool) -> Result<()> {
         .put(execution.parent.map(|parent| parent.0).filter(|_| new))
         .put(member.map(|member| member.flow.0))
         .put(member.map(|member| member.flow_id.0))
-        .put(member.map(|member| &*member.node));
+        .put(member.map(|member| &*member.node))
+        .put(state.gate.map(|gate| gate.0));
     Ok(())
 }
 
@@ -208,6 +218,13 @@ pub(crate) fn save_tags(executions: &[&Execution]) -> Result<Step> {
     let tags: Vec<Option<String>> =
         executions.iter().map(|execution| tags_column(&execution.tags)).collect::<Result<_>>()?;
     Ok(Step::Prepared(sql::SAVE_TAGS, params![rows, tags]))
+}
+
+pub(crate) fn save_policies(executions: &[Execution]) -> Result<Step> {
+    let rows: Vec<i64> = executions.iter().map(|execution| execution.row.0).collect();
+    let policies = executions.iter().map(|execution| policy_column(&execution.policy));
+    let policies: Vec<Option<String>> = policies.collect::<Result<_>>()?;
+    Ok(Step::Prepared(sql::SAVE_POLICY, params![rows, policies]))
 }
 
 pub(crate) fn count_from_row(row: &Row) -> Result<Count> {

@@ -104,6 +104,13 @@ pub(crate) fn save(flows: &[Flow]) -> Result<Step> {
     Ok(Step::Prepared(sql::SAVE, params![records(flows)?]))
 }
 
+pub(crate) fn save_terms(flows: &[Flow]) -> Result<Step> {
+    let rows: Vec<i64> = flows.iter().map(|flow| flow.row.0).collect();
+    let terms: Vec<Option<String>> =
+        flows.iter().map(|flow| json_unless_default(&*flow.terms)).collect::<Result<_>>()?;
+    Ok(Step::Prepared(sql::SAVE_TERMS, params![rows, terms]))
+}
+
 pub(crate) fn remove(rows: &[FlowRow]) -> Step {
     let rows: Vec<i64> = rows.iter().map(|row| row.0).collect();
     Step::Prepared(sql::REMOVE, params![rows])

@@ -13,7 +13,8 @@ pub(crate) fn from_row(row: &Row) -> Result<Key> {
     let of = match (columns.take::<Option<Uuid>>()?, columns.take::<Option<Uuid>>()?) {
         (Some(execution), None) => KeyOf::Execution(ExecutionId(execution)),
         (None, Some(flow)) => KeyOf::Flow(FlowId(flow)),
-        _ => return Err(Fault::bug("an idempotency key stands for no one thing")),
+        (None, None) => KeyOf::Spend,
+        (Some(_), Some(_)) => return Err(Fault::bug("a key stands for two things")),
     };
     Ok(Key {
         namespace,
@@ -26,11 +27,12 @@ pub(crate) fn from_row(row: &Row) -> Result<Key> {
     })
 }
 
-/// The execution or the flow that keys stand for.
+/// The execution or the flow that keys stand for; those of what was spent stand for neither.
 fn subjects<'a>(keys: impl Iterator<Item = &'a Key>) -> (Vec<Option<Uuid>>, Vec<Option<Uuid>>) {
     let subject = |key: &Key| match key.of {
         KeyOf::Execution(id) => (Some(id.0), None),
         KeyOf::Flow(id) => (None, Some(id.0)),
+        KeyOf::Spend => (None, None),
     };
     keys.map(subject).unzip()
 }

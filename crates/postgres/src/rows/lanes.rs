@@ -3,7 +3,7 @@ use std::sync::Arc;
 use everloom_core::{Lane, LaneId, LaneMode, NamespaceId};
 use tokio_postgres::Row;
 
-use super::{Columns, json_unless_default};
+use super::{Columns, from_json, json, json_unless_default};
 use crate::error::{Fault, Result};
 use crate::link::{Step, params};
 use crate::sql::lanes as sql;
@@ -18,6 +18,9 @@ pub(crate) fn from_row(row: &Row) -> Result<Arc<Lane>> {
         max_active: columns.optional_count()?,
         active: columns.count()?,
         defaults: columns.json_or_default()?,
+        limits: columns.json_or_default()?,
+        fairness: columns.take::<Option<&str>>()?.map(from_json).transpose()?,
+        course: columns.take()?,
     }))
 }
 
@@ -45,5 +48,13 @@ pub(crate) fn save(lanes: &[Lane]) -> Result<Step> {
     let active: Vec<i64> = lanes.iter().map(|lane| i64::from(lane.active)).collect();
     let defaults: Vec<Option<String>> =
         lanes.iter().map(|lane| json_unless_default(&lane.defaults)).collect::<Result<_>>()?;
-    Ok(Step::Prepared(sql::SAVE, params![ids, modes, caps, active, defaults]))
+    let limits: Vec<Option<String>> =
+        lanes.iter().map(|lane| json_unless_default(&lane.limits)).collect::<Result<_>>()?;
+    let fairness: Vec<Option<String>> = lanes
+        .iter()
+        .map(|lane| lane.fairness.as_ref().map(json).transpose())
+        .collect::<Result<_>>()?;
+    let courses: Vec<Option<i64>> = lanes.iter().map(|lane| lane.course).collect();
+    let params = params![ids, modes, caps, active, defaults, limits, fairness, courses];
+    Ok(Step::Prepared(sql::SAVE, params))
 }

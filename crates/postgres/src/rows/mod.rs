@@ -6,14 +6,17 @@ pub(crate) mod edges;
 pub(crate) mod events;
 pub(crate) mod executions;
 pub(crate) mod flows;
+pub(crate) mod gates;
 pub(crate) mod inbox;
 pub(crate) mod joins;
 pub(crate) mod keys;
 pub(crate) mod lanes;
+pub(crate) mod limits;
 pub(crate) mod list;
 pub(crate) mod mailboxes;
 pub(crate) mod members;
 pub(crate) mod namespaces;
+pub(crate) mod passages;
 pub(crate) mod past_leases;
 pub(crate) mod payloads;
 pub(crate) mod records;
@@ -25,6 +28,8 @@ pub(crate) mod streams;
 pub(crate) mod summaries;
 pub(crate) mod suspensions;
 pub(crate) mod tags;
+pub(crate) mod turns;
+pub(crate) mod uses;
 pub(crate) mod waitpoints;
 pub(crate) mod workers;
 
@@ -134,6 +139,6 @@ pub(crate) fn integer(count: u64) -> i64 {
 }
 
 /// Small codes fit every integer.
-fn code(code: i64) -> i32 {
+pub(crate) fn code(code: i64) -> i32 {
     i32::try_from(code).unwrap_or(i32::MAX)
 }

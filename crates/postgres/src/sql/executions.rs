@@ -24,6 +24,7 @@ macro_rules! columns {
         executions.worker,
         executions.secret,
         executions.ttl_ms,
+        executions.gate,
         executions.detail,
         executions.policy,
         executions.tags,
@@ -74,7 +75,7 @@ pub(crate) const INSERT: &str = "
     SELECT *
     FROM unnest($1::executions[])";
 
-/// Everything that may change but the tags and the place in a flow.
+/// Everything that may change but the tags, the policy and the place in a flow.
 pub(crate) const SAVE: &str = "
     UPDATE executions SET
         priority = new.priority,
@@ -97,7 +98,8 @@ pub(crate) const SAVE: &str = "
         progress = new.progress,
         due_at = new.due_at,
         gated = new.gated,
-        beside = new.beside
+        beside = new.beside,
+        gate = new.gate
     FROM unnest($1::executions[]) AS new
     WHERE executions.id = new.id";
 
@@ -105,6 +107,12 @@ pub(crate) const SAVE_TAGS: &str = "
     UPDATE executions SET
         tags = new.tags
     FROM unnest($1::bigint[], $2::text[]) AS new (id, tags)
+    WHERE executions.id = new.id";
+
+pub(crate) const SAVE_POLICY: &str = "
+    UPDATE executions SET
+        policy = new.policy
+    FROM unnest($1::bigint[], $2::text[]) AS new (id, policy)
     WHERE executions.id = new.id";
 
 pub(crate) const SAVE_MEMBER: &str = "
@@ -340,3 +348,55 @@ pub(crate) const LIST_TROUBLED: &str = select!(
     ORDER BY executions.id DESC
     LIMIT $2"
 );
+
+/// What waits before some gates: of every lane and route that is there the first ones, as many as
+/// wanted, whatever else waits. Queues are found by leaping from one to the next. The sum keeps the
+/// planner from looking through all executions in their order.
+///
+/// Waits for what others have locked, and does not skip it: whoever opens a gate and finds nobody to
+/// free may be the last one to look for long.
+macro_rules! limited {
+    ($lock:literal) => {
+        select!(
+            "
+    FROM unnest($1::bigint[], $2::bigint[]) AS wanted (gate, most)
+    CROSS JOIN LATERAL (
+        WITH RECURSIVE queues (lane, route) AS (
+            (
+                SELECT lane, route
+                FROM executions
+                WHERE gate = wanted.gate
+                ORDER BY lane, route
+                LIMIT 1
+            )
+            UNION ALL
+            SELECT next.lane, next.route
+            FROM queues
+            CROSS JOIN LATERAL (
+                SELECT lane, route
+                FROM executions
+                WHERE gate = wanted.gate AND (lane, route) > (queues.lane, queues.route)
+                ORDER BY lane, route
+                LIMIT 1
+            ) AS next
+        )
+        SELECT heads.id
+        FROM queues
+        CROSS JOIN LATERAL (
+            SELECT id
+            FROM executions
+            WHERE gate = wanted.gate AND lane = queues.lane AND route = queues.route
+            ORDER BY priority DESC, rank, id
+            LIMIT wanted.most
+        ) AS heads
+    ) AS heads
+    JOIN executions ON executions.id = heads.id AND executions.gate = wanted.gate
+    ORDER BY executions.id + 0",
+            $lock
+        )
+    };
+}
+
+pub(crate) const LIMITED: &str = limited!("");
+pub(crate) const LOCK_LIMITED: &str = limited!(" FOR UPDATE OF executions");
+pub(crate) const LOCK_LIMITED_NOWAIT: &str = limited!(" FOR UPDATE OF executions NOWAIT");

@@ -101,7 +101,7 @@ pub(crate) const INSERT: &str = "
     SELECT *
     FROM unnest($1::flows[])";
 
-/// Everything that may change.
+/// Everything that may change but the terms.
 pub(crate) const SAVE: &str = "
     UPDATE flows SET
         state = new.state,
@@ -121,6 +121,12 @@ pub(crate) const SAVE: &str = "
         closing = new.closing,
         tags = new.tags
     FROM unnest($1::flows[]) AS new
+    WHERE flows.id = new.id";
+
+pub(crate) const SAVE_TERMS: &str = "
+    UPDATE flows SET
+        terms = new.terms
+    FROM unnest($1::bigint[], $2::text[]) AS new (id, terms)
     WHERE flows.id = new.id";
 
 pub(crate) const REMOVE: &str = "

@@ -2,7 +2,8 @@ macro_rules! select {
     ($($rest:literal),*) => {
         concat!(
             "
-    SELECT lanes.id, lanes.namespace, lanes.name, mode, max_active, active, defaults",
+    SELECT lanes.id, lanes.namespace, lanes.name, mode, max_active, active, defaults, limits,
+        fairness, course",
             $($rest),*
         )
     };
@@ -61,7 +62,12 @@ pub(crate) const SAVE: &str = "
         mode = new.mode,
         max_active = new.max_active,
         active = new.active,
-        defaults = new.defaults
-    FROM unnest($1::bigint[], $2::integer[], $3::bigint[], $4::bigint[], $5::text[])
-        AS new (id, mode, max_active, active, defaults)
+        defaults = new.defaults,
+        limits = new.limits,
+        fairness = new.fairness,
+        course = new.course
+    FROM unnest(
+        $1::bigint[], $2::integer[], $3::bigint[], $4::bigint[], $5::text[], $6::text[],
+        $7::text[], $8::bigint[]
+    ) AS new (id, mode, max_active, active, defaults, limits, fairness, course)
     WHERE lanes.id = new.id";

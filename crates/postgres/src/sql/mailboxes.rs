@@ -52,6 +52,11 @@ pub(crate) const KEPT_SIGNALS: &str = concat!(
     signals::columns!(),
     "
     FROM boxes
-    JOIN signals ON signals.execution = boxes.id AND signals.run = boxes.run
-        AND signals.suspension IS NULL"
+    CROSS JOIN LATERAL (
+        SELECT *
+        FROM signals
+        WHERE signals.execution = boxes.id AND signals.run = boxes.run
+            AND signals.suspension IS NULL
+        OFFSET 0
+    ) AS signals"
 );

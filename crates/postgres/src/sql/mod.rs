@@ -11,15 +11,18 @@ pub(crate) mod edges;
 pub(crate) mod events;
 pub(crate) mod executions;
 pub(crate) mod flows;
+pub(crate) mod gates;
 pub(crate) mod health;
 pub(crate) mod inbox;
 pub(crate) mod joins;
 pub(crate) mod keys;
 pub(crate) mod lanes;
+pub(crate) mod limits;
 pub(crate) mod mailboxes;
 pub(crate) mod members;
 pub(crate) mod meta;
 pub(crate) mod namespaces;
+pub(crate) mod passages;
 pub(crate) mod past_leases;
 pub(crate) mod payloads;
 #[cfg(test)]
@@ -28,10 +31,14 @@ pub(crate) mod routes;
 pub(crate) mod signals;
 pub(crate) mod signing_keys;
 pub(crate) mod steps;
+#[cfg(test)]
+mod stream_costs;
 pub(crate) mod streams;
 pub(crate) mod summaries;
 pub(crate) mod suspensions;
 pub(crate) mod tags;
+pub(crate) mod turns;
+pub(crate) mod uses;
 pub(crate) mod waitpoints;
 pub(crate) mod workers;
 

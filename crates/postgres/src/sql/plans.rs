@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use super::{
-    batches, chores, chunks, edges, events, executions, flows, inbox, joins, keys, lanes,
-    mailboxes, members, meta, past_leases, payloads, signals, signing_keys, steps, streams,
-    summaries, suspensions, waitpoints, workers,
+    batches, chores, chunks, edges, events, executions, flows, gates, inbox, joins, keys, lanes,
+    limits, mailboxes, members, meta, passages, past_leases, payloads, signals, signing_keys,
+    steps, streams, summaries, suspensions, turns, uses, waitpoints, workers,
 };
 use crate::link::Link;
 use crate::migrate;
@@ -14,7 +14,7 @@ use crate::options::Options;
 use crate::target::Target;
 
 /// A connection to a schema of its own.
-fn link(name: &str) -> Link {
+pub(super) fn link(name: &str) -> Link {
     let url = std::env::var("EVERLOOM_TEST_POSTGRES").expect("EVERLOOM_TEST_POSTGRES is set");
     let url = format!("{url}?schema={name}_{}", std::process::id());
     let target = Arc::new(Target::parse(&url, &Options::default()).unwrap());
@@ -23,7 +23,7 @@ fn link(name: &str) -> Link {
     link
 }
 
-fn drop_schema(mut link: Link) {
+pub(super) fn drop_schema(mut link: Link) {
     let schema = link.target().schema.clone();
     link.script(&format!("DROP SCHEMA \"{schema}\" CASCADE")).unwrap();
 }
@@ -38,6 +38,17 @@ fn explain(link: &mut Link, sql: &str) -> String {
     let plan = link.script(&format!("EXPLAIN (FORMAT JSON) EXECUTE asked{nulls}")).unwrap();
     link.script("DEALLOCATE asked").unwrap();
     plan.unwrap()
+}
+
+/// Whether an index is read from one end to the other, with nothing that ends it early.
+fn reads_a_whole_index(node: &serde_json::Value) -> bool {
+    let is = |node: &serde_json::Value, name: &str| {
+        node["Node Type"].as_str().is_some_and(|sort| sort.contains(name))
+    };
+    let is_whole = |scan: &serde_json::Value| is(scan, "Index") && scan["Index Cond"].is_null();
+    let ends_early = is(node, "Limit") || is(node, "LockRows");
+    let mut below = node["Plans"].as_array().into_iter().flatten();
+    below.any(|below| (is_whole(below) && !ends_early) || reads_a_whole_index(below))
 }
 
 #[test]
@@ -159,15 +170,56 @@ fn hot_statements_use_their_indexes() {
         (chunks::OLDEST, "chunks_pkey"),
         (chunks::OLDEST_ALONG, "chunks_pkey"),
         (chunks::DROP, "chunks_pkey"),
-        (chunks::DROP_ALL, "chunks_pkey"),
+        (chunks::TRIM, "chunks_pkey"),
         (summaries::OF, "summaries_pkey"),
         (summaries::ALONG, "summaries_pkey"),
         (summaries::DROP_ALL, "summaries_pkey"),
+        (executions::LOCK_LIMITED, "\"limited\""),
+        (executions::LIMITED, "\"limited\""),
+        (executions::SAVE_POLICY, "executions_pkey"),
+        (flows::SAVE_TERMS, "flows_pkey"),
+        (limits::SHARE, "limits_namespace_sort_name_key"),
+        (limits::SHARE, "limits_pkey"),
+        (limits::SHARE, "gates_pkey"),
+        (limits::SHARE, "uses_pkey"),
+        (limits::SHARE, "executions_by_uuid"),
+        (limits::LOCK, "limits_pkey"),
+        (limits::BY_NAME, "limits_namespace_sort_name_key"),
+        (limits::AFTER, "limits_namespace_sort_name_key"),
+        (gates::LOCK, "gates_limit_id_namespace_key_key"),
+        (gates::LOCK, "gates_pkey"),
+        (gates::LOCK, "uses_pkey"),
+        (gates::LOCK, "executions_by_uuid"),
+        (gates::ADD, "gates_limit_id_namespace_key_key"),
+        (gates::BY_KEY, "gates_limit_id_namespace_key_key"),
+        (gates::PAGE, "gates_limit_id_namespace_key_key"),
+        (gates::SAVE, "gates_pkey"),
+        (gates::TRIM, "gates_idle"),
+        (gates::TRIM, "passages_pkey"),
+        (gates::DROP_OF, "gates_limit_id_namespace_key_key"),
+        (gates::DROP_OF, "passages_pkey"),
+        (passages::PAGES, "passages_pkey"),
+        (passages::ALONG, "passages_pkey"),
+        (passages::ALONG, "gates_limit_id_namespace_key_key"),
+        (passages::DROP, "passages_pkey"),
+        (uses::OF, "uses_pkey"),
+        (uses::OF, "executions_by_uuid"),
+        (uses::BY_ROW, "uses_pkey"),
+        (uses::OPEN, "uses_open"),
+        (uses::DROP, "uses_pkey"),
+        (uses::DROP_ALL, "uses_pkey"),
+        (turns::LOCK, "turns_pkey"),
+        (turns::DROP, "turns_past"),
+        (turns::DROP, "turns_pkey"),
     ];
     for (sql, index) in expected {
         let plan = explain(&mut link, sql);
         assert!(plan.contains(index), "{sql}\n{plan}");
         assert!(!plan.contains("Seq Scan"), "{sql}\n{plan}");
+        let plan: serde_json::Value = serde_json::from_str(&plan).unwrap();
+        // What is counted is all that is owned.
+        let is_count = sql == executions::COUNT_OWNED;
+        assert!(is_count || !reads_a_whole_index(&plan[0]["Plan"]), "{sql}\n{plan:#}");
     }
     // Pages are read from their indexes, in their order, and no further.
     for sql in [
@@ -184,6 +236,9 @@ fn hot_statements_use_their_indexes() {
         streams::FIND,
         chunks::DURABLE,
         chunks::LAST_DURABLE,
+        limits::AFTER,
+        gates::PAGE,
+        uses::BY_ROW,
     ] {
         assert!(!explain(&mut link, sql).contains("Sort"), "{sql}");
     }
@@ -197,6 +252,8 @@ fn hot_statements_use_their_indexes() {
         steps::PAGES,
         steps::PAGES_WITH_RESULTS,
         chunks::OLDEST,
+        uses::OPEN,
+        executions::LOCK_LIMITED,
     ] {
         let plan = explain(&mut link, sql);
         let sorts = plan.matches("\"Node Type\": \"Sort\"").count();
@@ -245,7 +302,7 @@ const CROWD: &str = "
     FROM generate_series(1001, 11000) AS n;";
 
 /// How many blocks and rows a statement looks at.
-fn looked_at(link: &mut Link, sql: &str, values: &str) -> (u64, u64) {
+pub(super) fn looked_at(link: &mut Link, sql: &str, values: &str) -> (u64, u64) {
     link.script(&format!("PREPARE asked AS {sql}")).unwrap();
     let explain = format!("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE asked{values}");
     let mut seen = (0, 0);

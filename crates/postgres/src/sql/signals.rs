@@ -33,12 +33,18 @@ pub(crate) const BY_KEY: &str = select!(
     JOIN signals ON signals.execution = wanted.execution AND signals.key = wanted.key"
 );
 
-/// Those of some runs that nothing has taken.
+/// Those of some runs that nothing has taken. The offset keeps the planner from looking through all
+/// that is kept.
 pub(crate) const KEPT: &str = select!(
     "
     FROM unnest($1::bigint[], $2::bigint[]) AS wanted (execution, run)
-    JOIN signals ON signals.execution = wanted.execution AND signals.run = wanted.run
-        AND signals.suspension IS NULL
+    CROSS JOIN LATERAL (
+        SELECT *
+        FROM signals
+        WHERE signals.execution = wanted.execution AND signals.run = wanted.run
+            AND signals.suspension IS NULL
+        OFFSET 0
+    ) AS signals
     ORDER BY signals.execution, signals.seq"
 );
 

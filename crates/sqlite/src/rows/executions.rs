@@ -1,16 +1,17 @@
 use std::sync::{Arc, OnceLock};
 
 use everloom_core::{
-    Beside, Count, Epoch, Execution, ExecutionId, FlowId, FlowRow, LaneId, Member, NamespaceId,
-    Payload, Policy, RouteId, RowId, Secret, State, StateColumns, Status, Tags, Timestamp,
+    Beside, Count, Epoch, Execution, ExecutionId, FlowId, FlowRow, GateRow, LaneId, Member,
+    NamespaceId, Payload, Policy, RouteId, RowId, Secret, State, StateColumns, Status, Tags,
+    Timestamp,
 };
 use rusqlite::{Connection, Row, params};
 use uuid::Uuid;
 
 use super::{
-    all, chunks, count, edges, first, from_json, integer, joins, json, json_or_default, limit,
-    millis, optional_time, past_leases, payloads, run_on_one, signals, steps, streams, summaries,
-    suspensions, tags, time, waitpoints,
+    all, count, edges, first, from_json, integer, joins, json, json_or_default, limit, millis,
+    optional_time, past_leases, payloads, run_on_one, signals, steps, streams, summaries,
+    suspensions, tags, time, uses, waitpoints,
 };
 use crate::error::{Fault, Result};
 use crate::ready::ReadyHeads;
@@ -51,6 +52,7 @@ pub(crate) mod column {
     pub(crate) const FLOW: usize = 30;
     pub(crate) const FLOW_UUID: usize = 31;
     pub(crate) const NODE: usize = 32;
+    pub(crate) const GATE: usize = 33;
 }
 
 /// Who holds an execution, as the bits of one column: only what nobody holds may be claimed.
@@ -122,6 +124,7 @@ fn state_from_row(row: &Row<'_>) -> Result<State> {
         secret: row.get::<_, Option<[u8; 16]>>(column::SECRET)?.map(Secret::new),
         ttl_ms: row.get(column::TTL_MS)?,
         detail: row.get(column::DETAIL)?,
+        gate: row.get::<_, Option<i64>>(column::GATE)?.map(GateRow),
     })?)
 }
 
@@ -148,10 +151,6 @@ pub(crate) fn insert(
     fingerprint: Option<&[u8; 16]>,
 ) -> Result<()> {
     let state = execution.state.columns();
-    let policy = match execution.policy.is_empty() {
-        true => None,
-        false => Some(json(&*execution.policy)?),
-    };
     let member = execution.member.as_deref();
     run_on_one(
         conn,
@@ -180,7 +179,7 @@ pub(crate) fn insert(
             state.secret.as_ref().map(Secret::as_bytes),
             state.ttl_ms,
             state.detail,
-            policy,
+            policy_column(execution)?,
             tags_column(&execution.tags)?,
             execution.created_by,
             progress_column(execution)?,
@@ -190,6 +189,7 @@ pub(crate) fn insert(
             member.map(|member| member.flow.0),
             member.map(|member| member.flow_id.0.as_bytes()),
             member.map(|member| &member.node),
+            state.gate.map(|gate| gate.0),
             millis(execution.due_at())
         ],
     )?;
@@ -197,6 +197,10 @@ pub(crate) fn insert(
     tags::add(conn, execution.namespace, execution.row, &execution.tags)?;
     ready.note(execution);
     Ok(())
+}
+
+fn policy_column(execution: &Execution) -> Result<Option<String>> {
+    if execution.policy.is_empty() { Ok(None) } else { json(&*execution.policy).map(Some) }
 }
 
 fn progress_column(execution: &Execution) -> Result<Option<String>> {
@@ -229,7 +233,8 @@ pub(crate) fn save(conn: &Connection, ready: &mut ReadyHeads, execution: &Execut
             state.detail,
             progress_column(execution)?,
             millis(execution.due_at()),
-            execution.beside.code()
+            execution.beside.code(),
+            state.gate.map(|gate| gate.0)
         ],
     )?;
     ready.note(execution);
@@ -249,6 +254,11 @@ pub(crate) fn save_tags(conn: &Connection, execution: &Execution) -> Result<()> 
     tags::remove(conn, namespace, row, &only_in(&stored, wanted))?;
     tags::add(conn, namespace, row, &only_in(wanted, &stored))?;
     run_on_one(conn, sql::SAVE_TAGS, params![row.0, tags_column(wanted)?])
+}
+
+/// Which limits it names changes, and nothing that says when it is due.
+pub(crate) fn save_policy(conn: &Connection, execution: &Execution) -> Result<()> {
+    run_on_one(conn, sql::SAVE_POLICY, params![execution.row.0, policy_column(execution)?])
 }
 
 pub(crate) fn remove(
@@ -276,9 +286,11 @@ pub(crate) fn remove(
         steps::drop_from(conn, row, 0)?;
     }
     if execution.beside.stream {
-        chunks::drop_all(conn, row)?;
         summaries::remove(conn, row)?;
         streams::remove(conn, row)?;
+    }
+    if execution.beside.limits {
+        uses::drop_all(conn, row)?;
     }
     ready.forget(execution);
     Ok(())

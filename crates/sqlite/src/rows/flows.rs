@@ -207,6 +207,14 @@ pub(crate) fn save(conn: &Connection, caches: &mut Caches, flow: &Flow) -> Resul
     Ok(())
 }
 
+pub(crate) fn save_terms(conn: &Connection, caches: &mut Caches, flow: &Flow) -> Result<()> {
+    let saved = by_row(conn, caches, flow.row)?;
+    let terms = json_unless_default(&*flow.terms)?;
+    run_on_one(conn, sql::SAVE_TERMS, params![flow.row.0, terms])?;
+    caches.flows.keep(&Flow { terms: Arc::clone(&flow.terms), ..saved });
+    Ok(())
+}
+
 fn closing_column(flow: &Flow) -> Result<Option<String>> {
     flow.state.saved_closing().map(json).transpose()
 }

@@ -1,5 +1,5 @@
 use everloom_core::{ExecutionId, FlowId, Key, KeyOf, NamespaceId, Timestamp};
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, Row, params};
 use uuid::Uuid;
 
 use super::{limit, millis, optional_time, run};
@@ -20,10 +20,7 @@ pub(crate) fn find(
             Some(row) => Some(Key {
                 namespace,
                 key: key.into(),
-                of: match row.get::<_, Option<[u8; 16]>>(0)? {
-                    Some(execution) => KeyOf::Execution(ExecutionId(Uuid::from_bytes(execution))),
-                    None => KeyOf::Flow(FlowId(Uuid::from_bytes(row.get(1)?))),
-                },
+                of: of_from_row(row)?,
                 fingerprint: row.get(2)?,
                 expires_at: optional_time(row, 3)?,
             }),
@@ -32,10 +29,21 @@ pub(crate) fn find(
     Ok(found)
 }
 
+fn of_from_row(row: &Row<'_>) -> Result<KeyOf> {
+    let uuid = |column| -> Result<Option<Uuid>> {
+        Ok(row.get::<_, Option<[u8; 16]>>(column)?.map(Uuid::from_bytes))
+    };
+    Ok(match uuid(0)? {
+        Some(execution) => KeyOf::Execution(ExecutionId(execution)),
+        None => uuid(1)?.map_or(KeyOf::Spend, |flow| KeyOf::Flow(FlowId(flow))),
+    })
+}
+
 pub(crate) fn put(conn: &Connection, key: &Key) -> Result<()> {
     let (execution, flow) = match &key.of {
         KeyOf::Execution(execution) => (Some(execution.0.as_bytes()), None),
         KeyOf::Flow(flow) => (None, Some(flow.0.as_bytes())),
+        KeyOf::Spend => (None, None),
     };
     let params =
         params![key.namespace.0, key.key, execution, flow, key.fingerprint, millis(key.expires_at)];

@@ -17,6 +17,9 @@ fn from_row(row: &Row<'_>) -> Result<Arc<Lane>> {
         max_active: row.get(4)?,
         active: row.get(5)?,
         defaults: json_or_default(row, 6)?,
+        limits: json_or_default(row, 7)?,
+        fairness: json_or_default(row, 8)?,
+        course: row.get(9)?,
     }))
 }
 
@@ -89,7 +92,10 @@ pub(crate) fn save(conn: &Connection, caches: &mut Caches, lane: &Lane) -> Resul
             code_of(lane.mode),
             lane.max_active,
             lane.active,
-            json_unless_default(&lane.defaults)?
+            json_unless_default(&lane.defaults)?,
+            json_unless_default(&lane.limits)?,
+            json_unless_default(&lane.fairness)?,
+            lane.course
         ],
     )?;
     caches.lanes.keep(&Arc::new(lane.clone()));

@@ -1,9 +1,9 @@
 use std::sync::Arc;
 
-use everloom_core::{Defaults, Namespace, NamespaceId};
+use everloom_core::{Defaults, Namespace, NamespaceId, NamespaceLimits};
 use rusqlite::{Connection, Row, params};
 
-use super::{all, first, json_or_default, json_unless_default, limit, run};
+use super::{all, first, json_or_default, json_unless_default, limit, run, run_on_one};
 use crate::caches::Caches;
 use crate::error::{Fault, Result};
 use crate::sql::namespaces as sql;
@@ -13,6 +13,7 @@ fn from_row(row: &Row<'_>) -> Result<Arc<Namespace>> {
         id: NamespaceId(row.get(0)?),
         name: row.get(1)?,
         defaults: json_or_default(row, 2)?,
+        limits: json_or_default(row, 3)?,
     }))
 }
 
@@ -61,4 +62,17 @@ pub(crate) fn put(
         .ok_or_else(|| Fault::bug(format!("namespace {name} was written and is not there")))?;
     caches.namespaces.keep(&saved);
     Ok(saved)
+}
+
+pub(crate) fn save_limits(
+    conn: &Connection,
+    caches: &mut Caches,
+    id: NamespaceId,
+    limits: &NamespaceLimits,
+) -> Result<()> {
+    let saved = by_id(conn, caches, id)?;
+    run_on_one(conn, sql::SAVE_LIMITS, params![id.0, json_unless_default(limits)?])?;
+    let changed = Namespace { limits: limits.clone(), ..Namespace::clone(&saved) };
+    caches.namespaces.keep(&Arc::new(changed));
+    Ok(())
 }

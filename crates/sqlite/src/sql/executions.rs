@@ -34,7 +34,8 @@ macro_rules! columns {
         parent,
         flow,
         flow_uuid,
-        node"
+        node,
+        gate"
     };
 }
 
@@ -54,7 +55,7 @@ pub(crate) const INSERT: &str = concat!(
         ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,
         ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20,
         ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30,
-        ?31, ?32, ?33, ?34
+        ?31, ?32, ?33, ?34, ?35
     )"
 );
 
@@ -80,7 +81,8 @@ pub(crate) const SAVE: &str = "
         detail = ?18,
         progress = ?19,
         due_at = ?20,
-        beside = ?21
+        beside = ?21,
+        gate = ?22
     WHERE id = ?1";
 
 pub(crate) const TAGS: &str = "
@@ -91,6 +93,11 @@ pub(crate) const TAGS: &str = "
 pub(crate) const SAVE_TAGS: &str = "
     UPDATE executions SET
         tags = ?2
+    WHERE id = ?1";
+
+pub(crate) const SAVE_POLICY: &str = "
+    UPDATE executions SET
+        policy = ?2
     WHERE id = ?1";
 
 pub(crate) const REMOVE: &str = "
@@ -141,6 +148,32 @@ pub(crate) const READY_BELOW: &str = select!(
     WHERE lane = ?1 AND route = ?2 AND state <= 1 AND held = 0
         AND priority < ?3
     ORDER BY priority DESC, rank, id"
+);
+
+/// The first route of a lane after one of which something waits before a gate. Apart from the next
+/// lane, because a comparison of both at once goes through all that waits in the lane.
+pub(crate) const NEXT_LIMITED_ROUTE: &str = "
+    SELECT lane, route
+    FROM executions INDEXED BY limited
+    WHERE gate = ?1 AND lane = ?2 AND route > ?3
+    ORDER BY route
+    LIMIT 1";
+
+/// The first lane after one of which something waits before a gate, and its first route.
+pub(crate) const NEXT_LIMITED_LANE: &str = "
+    SELECT lane, route
+    FROM executions INDEXED BY limited
+    WHERE gate = ?1 AND lane > ?2
+    ORDER BY lane, route
+    LIMIT 1";
+
+/// What waits of a lane and route before a gate.
+pub(crate) const LIMITED: &str = select!(
+    "
+    FROM executions INDEXED BY limited
+    WHERE gate = ?1 AND lane = ?2 AND route = ?3
+    ORDER BY priority DESC, rank, id
+    LIMIT ?4"
 );
 
 pub(crate) const DUE: &str = select!(

@@ -98,6 +98,11 @@ pub(crate) const SAVE_TAGS: &str = "
         tags = ?2
     WHERE flow = ?1";
 
+pub(crate) const SAVE_TERMS: &str = "
+    UPDATE flow_terms SET
+        terms = ?2
+    WHERE flow = ?1";
+
 pub(crate) const REMOVE: &str = "
     DELETE FROM flows
     WHERE id = ?1";

@@ -1,15 +1,15 @@
 pub(crate) const BY_NAME: &str = "
-    SELECT id, namespace, name, mode, max_active, active, defaults
+    SELECT id, namespace, name, mode, max_active, active, defaults, limits, fairness, course
     FROM lanes
     WHERE namespace = ?1 AND name = ?2";
 
 pub(crate) const BY_ID: &str = "
-    SELECT id, namespace, name, mode, max_active, active, defaults
+    SELECT id, namespace, name, mode, max_active, active, defaults, limits, fairness, course
     FROM lanes
     WHERE id = ?1";
 
 pub(crate) const AFTER: &str = "
-    SELECT id, namespace, name, mode, max_active, active, defaults
+    SELECT id, namespace, name, mode, max_active, active, defaults, limits, fairness, course
     FROM lanes
     WHERE namespace = ?1 AND name > ?2
     ORDER BY name
@@ -24,5 +24,8 @@ pub(crate) const SAVE: &str = "
         mode = ?2,
         max_active = ?3,
         active = ?4,
-        defaults = ?5
+        defaults = ?5,
+        limits = ?6,
+        fairness = ?7,
+        course = ?8
     WHERE id = ?1";

@@ -1,6 +1,7 @@
 //! Rows to test a store with.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
+pub(crate) mod limits;
 pub(crate) mod mail;
 pub(crate) mod streams;
 
@@ -121,6 +122,7 @@ pub(crate) fn leased(mut execution: Execution, worker: &str, until: Timestamp) -
         until,
         ttl: Duration::from_secs(30),
         cancel: None,
+        pause: None,
     });
     execution.epoch.0 += 1;
     execution

@@ -117,6 +117,7 @@ fn leased(worker: &str, until: Timestamp) -> State {
         until,
         ttl: Duration::from_secs(30),
         cancel: None,
+        pause: None,
     })
 }
 

@@ -84,13 +84,10 @@ fn leaves_no_trace(name: &str, write: impl FnOnce(&mut dyn Tx)) {
 #[test]
 fn dropped_names_leave_no_trace() {
     let lane = Lane {
-        id: LANE,
-        namespace: SPACE,
-        name: "lane".into(),
         mode: LaneMode::Paused,
         max_active: Some(3),
         active: 1,
-        defaults: Defaults::default(),
+        ..Lane::new(LANE, SPACE, "lane")
     };
     let defaults = Defaults { priority: Some(3), ..Defaults::default() };
     leaves_no_trace("a new namespace", |tx| {

@@ -1,6 +1,6 @@
 //! What a round wrote.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use everloom_core::{Chunk, ExecutionId, RowId, Stream, Summary};
 
@@ -18,6 +18,8 @@ pub(in crate::batch) struct NewStreams {
     /// Up to which frame those that were there before are gone.
     pub(super) dropped: BTreeMap<Sort, u64>,
     pub(super) summaries: BTreeMap<RowId, Summary>,
+    /// Whose chunks a rule knows to be removed.
+    pub(super) told_trimmed: BTreeSet<Vec<RowId>>,
 }
 
 impl NewStreams {

@@ -35,6 +35,18 @@ impl WriteStreams for Batch<'_> {
         Ok(())
     }
 
+    fn trim_chunks(&mut self, gone: &[RowId], limit: usize) -> Result<usize> {
+        let is_new = self.overlay().streams.told_trimmed.insert(gone.to_vec());
+        match self.known.streams.trimmed.get(gone) {
+            Some(trimmed) if is_new => Ok(*trimmed),
+            Some(_) => Ok(0),
+            None => {
+                self.wants.streams.trim.insert(gone.to_vec(), limit);
+                Ok(0)
+            }
+        }
+    }
+
     fn put_summary(&mut self, summary: &Summary) -> Result<()> {
         let row = summary.execution;
         self.expect_execution(row)?;

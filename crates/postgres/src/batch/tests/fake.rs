@@ -5,7 +5,7 @@ use everloom_core::{
     Timestamp, Transaction, Tx, WorkerRow,
 };
 
-use super::{mailbox, outputs, ties};
+use super::{gates, mailbox, outputs, ties};
 use crate::batch::{Batch, Caches, Rows};
 use crate::exchange::{Changes, Inserted, Loaded, Wants};
 use crate::options::TimeSource;
@@ -88,11 +88,13 @@ impl Rows for FakeRows<'_> {
         };
         let mut loaded = Loaded { now, ..Loaded::default() };
         make(tx, wants, &mut loaded)?;
+        gates::trim(tx, wants, &mut loaded)?;
         load_names(tx, wants, &mut loaded)?;
         load_points(tx, wants, &mut loaded)?;
         ties::load(tx, wants, &mut loaded)?;
         mailbox::load(tx, wants, &mut loaded)?;
         outputs::load(tx, wants, &mut loaded)?;
+        gates::load(tx, wants, &mut loaded)?;
         load_lists(tx, wants, &mut loaded)?;
         crate::load::leave_each_once(&mut loaded);
         Ok(loaded)
@@ -107,6 +109,7 @@ impl Rows for FakeRows<'_> {
         mailbox::write(&mut *tx, &changes.mail)?;
         outputs::write(&mut *tx, changes)?;
         write_others(&mut *tx, changes)?;
+        gates::write(&mut *tx, changes)?;
         tx.commit(now)
     }
 
@@ -141,6 +144,9 @@ fn make(tx: &mut dyn Transaction, wants: &Wants, loaded: &mut Loaded) -> Result<
     }
     if let Some((by, limit)) = wants.trim_keys {
         loaded.trimmed_keys = tx.trim_keys(by, limit)?;
+    }
+    for (gone, limit) in &wants.streams.trim {
+        loaded.streams.trimmed.insert(gone.clone(), tx.trim_chunks(gone, *limit)?);
     }
     Ok(())
 }

@@ -248,8 +248,8 @@ fn a_lane_is_as_another_process_left_it() {
     store.elsewhere(|other| apply(other, ResumeLane { namespace, lane: name }));
     assert_eq!(apply(&mut store, claim(1)).leases.len(), 1);
     let (namespace, name) = lane();
-    let capped =
-        PutLane { namespace, lane: name, defaults: Default::default(), max_active: Some(3) };
+    let defaults = Default::default();
+    let capped = PutLane { namespace, lane: name, defaults, max_active: Some(3), fairness: None };
     store.elsewhere(|other| apply(other, capped));
     assert_eq!(apply(&mut store, claim(9)).leases.len(), 1, "two of three slots are taken");
 }

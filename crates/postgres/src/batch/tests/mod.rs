@@ -2,6 +2,7 @@
 
 mod fake;
 mod flows;
+mod gates;
 mod loads;
 mod mail;
 mod mailbox;
