@@ -24,7 +24,7 @@ use crate::Engine;
 /// engine.create_budget("team", terms).await?;
 ///
 /// let policy = Policy { budgets: vec![BudgetUse::new("team")], ..Policy::default() };
-/// engine.submit(NewExecution::new("ask").policy(policy)).await?;
+/// engine.submit_one(NewExecution::new("ask").policy(policy)).await?;
 /// let work = engine.claim(Claim::new("w")).await?.leases.remove(0);
 ///
 /// let spent = engine.spend(Spend::new(work.lease.clone(), [("tokens", 900)]).key("call-1")).await?;

@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use everloom_core::{
-    CancelRequest, Command, Epoch, ExecutionId, Fallback, LeaseLost, LeaseToken, Leased,
-    ReportProgress, Result, SetTags, StepView, TagChanges, Tags, Timestamp,
+    Append, Appended, CancelRequest, Command, Epoch, ExecutionId, Fallback, LeaseLost, LeaseToken,
+    Leased, NewFrame, PauseRequest, ReportProgress, Result, SetTags, Spend, Spent, StepView,
+    TagChanges, Tags, Timestamp,
 };
 use tokio::sync::watch;
 
@@ -35,6 +36,8 @@ pub(super) struct Inner {
 pub(super) struct Orders {
     /// Whether someone wants the work to stop.
     pub(super) cancel: Option<CancelRequest>,
+    /// Whether the work should be given back until its budget has more.
+    pub(super) pause: Option<PauseRequest>,
     /// Whether the work has another owner by now.
     pub(super) lost: Option<LeaseLost>,
     /// Whether the worker stops.
@@ -276,5 +279,39 @@ impl Ctx {
         let (namespace, execution) = (self.here(), self.id());
         self.apply(SetTags { namespace, execution, tags: changes }).await?;
         Ok(())
+    }
+}
+
+/// Putting out, and using up.
+impl Ctx {
+    /// Appends frames to the execution's stream: 1 to 1000, all or none. A handler that runs again
+    /// appends again; steps tell what it has put out before.
+    pub async fn append(&self, frames: Vec<NewFrame>) -> Result<Appended, Error> {
+        let (namespace, lease) = (self.here(), self.lease());
+        Ok(self.apply(Append { namespace, lease, frames }).await?)
+    }
+
+    /// Spends amounts of all budgets the execution is under. Spent once, however often the handler
+    /// runs: the name tells what for.
+    ///
+    /// More than is left is an error that says so, and may pass: the budget decides what becomes of
+    /// the work.
+    pub async fn spend<D: Into<String>>(
+        &self,
+        what_for: &str,
+        amounts: impl IntoIterator<Item = (D, u64)>,
+    ) -> Result<Spent, Error> {
+        let key = self.idempotency_key(&format!("spend {what_for}"));
+        let spend = Spend::new(self.lease(), amounts).key(key);
+        match self.apply(Spend { namespace: self.here(), ..spend }).await? {
+            Spent::HardBreach { budget, dimension, asked, hard, spent, .. } => {
+                let told = format!(
+                    "{asked} of `{dimension}` are more than budget `{budget}` has left: {spent} of \
+                     {hard} are spent"
+                );
+                Err(Error::retry(told).category("budget"))
+            }
+            spent => Ok(spent),
+        }
     }
 }

@@ -11,7 +11,7 @@ use everloom_core::{
 use tokio::sync::{Notify, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
-use super::ctx::Ctx;
+use super::ctx::{Ctx, Orders};
 use super::{Handled, Worker, run};
 use crate::backend::Calls;
 use crate::handler::Error;
@@ -359,10 +359,13 @@ impl Shared {
         for (lease, renewal) in leases.iter().zip(renewals) {
             let Some(held) = running.get_mut(&(lease.execution, lease.epoch)) else { continue };
             match renewal {
-                Renewal::Renewed { cancel, .. } => {
+                Renewal::Renewed { cancel, pause, .. } => {
                     held.until = asked + self.lease_ttl;
-                    if cancel.is_some() {
-                        held.ctx.orders().send_modify(|orders| orders.cancel = cancel);
+                    if cancel.is_some() || pause.is_some() {
+                        let order = |orders: &mut Orders| {
+                            (orders.cancel, orders.pause) = (cancel, pause);
+                        };
+                        held.ctx.orders().send_modify(order);
                     }
                 }
                 Renewal::Lost { why } => held.ctx.lose(why),

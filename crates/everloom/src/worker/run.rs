@@ -28,8 +28,8 @@ enum Halt {
     Cancelled,
     /// Another has the work by now.
     Lost,
-    /// The worker stops.
-    Stopped,
+    /// The work is to be given back, and why.
+    GivenBack(&'static str),
 }
 
 /// Runs a handler for work that was claimed, and reports what came of it.
@@ -52,9 +52,9 @@ pub(super) async fn run(ctx: Ctx, mut handler: BoxFuture<'static, Result<Payload
                 let command = AcknowledgeCancel { namespace, lease, reason: None };
                 insist(&ctx, command).await
             }
-            Halt::Stopped => {
+            Halt::GivenBack(why) => {
                 let (namespace, lease) = (ctx.here(), ctx.lease());
-                let reason = Some("its worker was shut down".to_owned());
+                let reason = Some(why.to_owned());
                 let command = Release { namespace, lease, reason };
                 insist(&ctx, command).await
             }
@@ -78,14 +78,15 @@ async fn halt(ctx: &Ctx, handler: &mut BoxFuture<'static, Result<Payload, Error>
         });
     let ordered = orders.wait_for(|orders| {
         let ignored = orders.cancel.is_some() && !ctx.memory().watches_cancel;
-        orders.lost.is_some() || orders.stop || ignored
+        orders.lost.is_some() || orders.stop || orders.pause.is_some() || ignored
     });
     tokio::select! {
         biased;
         orders = ordered => match orders {
             Ok(orders) if orders.lost.is_some() => Halt::Lost,
             Ok(orders) if orders.cancel.is_some() => Halt::Cancelled,
-            _ => Halt::Stopped,
+            Ok(orders) if orders.pause.is_some() => Halt::GivenBack("its budget is used up"),
+            _ => Halt::GivenBack("its worker was shut down"),
         },
         halt = standstill => halt,
     }
