@@ -78,16 +78,21 @@ impl Lifecycle {
     }
 }
 
-struct Measured {
+pub(crate) struct Measured {
     /// Lifecycles per second.
-    rate: f64,
+    pub(crate) rate: f64,
     /// How long each call took.
     latencies: Vec<Duration>,
     /// For each lifecycle.
     spent: Spent,
 }
 
-async fn measure(stores: &Stores, name: &str, callers: usize, count: u64) -> Result<Measured> {
+pub(crate) async fn measure(
+    stores: &Stores,
+    name: &str,
+    callers: usize,
+    count: u64,
+) -> Result<Measured> {
     let engine = stores.engine(name, Durability::Full).await?;
     let bar = bar(&format!("engine, {callers} callers"), count)?;
     let left = Arc::new(AtomicU64::new(count));

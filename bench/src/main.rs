@@ -12,6 +12,7 @@ mod report;
 mod stores;
 mod streams;
 mod suspend;
+mod worker;
 
 use std::path::PathBuf;
 
@@ -40,6 +41,8 @@ enum Scenario {
     Suspend(suspend::Suspension),
     /// Append frames, alone and watched, and to a long stream
     Streams(streams::Streams),
+    /// Handlers on a worker, next to the same work by hand, and handlers that take steps
+    Worker(worker::Workers),
 }
 
 /// What every scenario takes.
@@ -71,5 +74,6 @@ async fn main() -> Result<()> {
         Scenario::Flows(flows) => flows.run().await,
         Scenario::Suspend(suspension) => suspension.run().await,
         Scenario::Streams(streams) => streams.run().await,
+        Scenario::Worker(workers) => workers.run().await,
     }
 }
