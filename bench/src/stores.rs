@@ -90,6 +90,14 @@ impl Stores {
         }
     }
 
+    /// Frames per second that the floor reaches on a database with streams.
+    pub(crate) async fn stream_floor(&self, name: &str, load: floor::streams::Load) -> Result<f64> {
+        match self {
+            Self::Sqlite(folder) => floor::streams::sqlite(&folder.path().join(name), load),
+            Self::Postgres { server, .. } => floor::streams::postgres(server, name, load).await,
+        }
+    }
+
     fn url(&self, name: &str) -> Result<String> {
         Ok(match self {
             Self::Sqlite(folder) => {

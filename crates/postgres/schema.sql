@@ -345,6 +345,8 @@ table steps
     CREATE UNIQUE INDEX steps_pkey ON steps USING btree (execution, seq)
 table streams
     execution bigint NOT NULL
+    gone bigint NOT NULL
+    live_gone bigint NOT NULL
     state text NOT NULL
     CREATE UNIQUE INDEX streams_pkey ON streams USING btree (execution)
 table summaries

@@ -440,7 +440,6 @@ macro_rules! behaviours {
                 reasons_and_messages_are_limited
                 percentages_are_limited
                 policies_are_checked_wherever_they_are_set
-                options_of_capabilities_that_are_missing_are_unsupported
                 a_lane_that_may_own_nothing_is_refused
                 pages_are_limited
                 what_is_just_within_its_limit_is_accepted
@@ -610,6 +609,186 @@ macro_rules! behaviours {
                 the_flow_of_children_is_kept_as_long_as_its_parent_runs
                 children_and_parent_may_end_in_one_transaction
             }
+            quotas {
+                a_quota_of_an_execution_limits_how_many_run_at_once
+                a_quota_of_a_lane_limits_all_work_in_it
+                a_quota_of_a_kind_limits_all_work_of_it
+                a_quota_of_a_namespace_limits_all_work_in_it
+                quotas_of_the_defaults_come_on_top_of_ones_own
+                work_over_its_quota_leaves_the_queue_and_hides_nothing
+                a_claim_goes_on_where_much_stands_in_its_way
+                what_waits_returns_in_the_order_of_claims
+                resumed_work_that_waited_for_a_quota_is_resumed
+                held_work_does_not_wait_for_its_quota
+                work_that_ends_while_it_waits_is_forgotten_by_its_quota
+                what_was_freed_and_then_stopped_does_not_strand_the_others
+                kinds_nobody_serves_do_not_block_others_of_the_same_quota
+                a_quota_is_had_by_each_value_of_a_tag
+                an_explicit_key_counts_instead_of_the_tag
+                a_changed_tag_takes_work_to_the_quota_of_its_new_value
+                several_quotas_are_passed_together_or_not_at_all
+                a_place_that_work_could_not_take_goes_to_the_next
+                a_raised_quota_lets_the_next_ones_run
+                a_lowered_quota_takes_nothing_from_those_who_run
+                a_quota_that_tells_by_another_tag_is_another_quota
+                a_claim_by_id_is_refused_with_the_name_of_the_quota
+                replayed_work_is_under_its_quotas_again
+                keys_are_forgotten_when_nothing_is_left_of_them
+                quotas_survive_a_restart
+                quotas_are_listed_by_name_in_pages
+                work_that_waits_explains_the_quota_and_its_numbers
+            }
+            quota_returns {
+                completed_work_gives_its_place_back
+                failed_work_gives_its_place_back
+                work_that_is_retried_gives_its_place_back
+                released_work_gives_its_place_back
+                work_that_sleeps_gives_its_place_back
+                suspended_work_gives_its_place_back
+                work_that_waits_for_its_children_gives_its_place_back
+                revoked_work_gives_its_place_back
+                a_lease_that_runs_out_gives_its_place_back
+                a_worker_that_is_gone_gives_its_places_back
+                a_worker_that_registers_again_gives_its_places_back
+                work_cancelled_by_force_gives_its_place_back
+                a_cancel_that_is_acknowledged_gives_its_place_back
+                a_cancel_nobody_honours_gives_its_place_back
+                work_whose_deadline_passes_gives_its_place_back
+                an_attempt_that_times_out_gives_its_place_back
+                a_grant_has_a_place_and_gives_it_back_when_it_lapses
+                a_held_grant_gives_its_place_back
+                members_of_a_closed_flow_give_their_places_back
+                slots_come_back_whatever_becomes_of_the_workers
+            }
+            quota_rate {
+                a_rate_lets_only_so_many_begin_in_a_window
+                what_a_lease_gives_back_is_not_a_beginning
+                work_returns_at_the_exact_time_it_may_run
+                many_may_begin_in_one_millisecond
+                the_limit_is_reached_also_where_it_is_high
+                no_window_ever_has_more_than_the_limit_and_the_limit_is_reached
+                a_raised_rate_lets_the_next_ones_begin_at_once
+                a_lowered_rate_counts_what_has_begun
+                a_rate_and_a_concurrency_both_hold
+                each_key_has_a_rate_of_its_own
+                what_has_begun_is_not_forgotten_before_its_window_is_over
+                work_that_waits_explains_when_it_may_begin
+            }
+            concurrency_keys {
+                one_of_a_key_runs_at_a_time
+                as_many_of_a_key_run_as_each_says
+                other_keys_and_work_without_one_are_not_limited
+                each_keeps_to_its_own_limit_where_a_key_has_several
+                a_key_comes_back_however_its_lease_ends
+                work_that_waits_for_its_key_explains_that
+            }
+            limit_attach {
+                an_execution_is_put_under_a_limit_and_taken_out_again
+                running_work_is_limited_from_its_next_claim_on
+                running_work_that_is_taken_out_keeps_its_place_until_it_leaves
+                work_that_is_over_can_not_be_attached
+                a_place_is_put_under_a_limit_and_taken_out_again
+                putting_a_lane_or_namespace_keeps_its_limits
+                a_flow_s_limit_applies_to_its_members
+                a_flow_may_name_its_limits_when_it_is_submitted
+                a_large_flow_is_put_under_a_limit_by_and_by
+                members_that_come_later_are_under_the_flow_s_limit
+                a_limit_removed_while_a_large_flow_is_put_under_it_does_no_harm
+                a_budget_attached_later_counts_what_is_spent_from_then_on
+                an_estimate_can_be_changed_by_attaching_again
+            }
+            budgets {
+                what_is_spent_is_counted
+                more_than_the_hard_limit_spends_nothing
+                more_than_the_soft_limit_is_spent_and_told
+                all_dimensions_are_spent_or_none
+                a_dimension_without_limits_is_only_counted
+                all_budgets_are_charged_or_none
+                a_spend_counts_in_everything_the_work_is_in
+                named_budgets_are_charged_instead_of_ones_own
+                each_budget_counts_what_it_has_a_dimension_for
+                a_keyed_spend_is_spent_once
+                a_key_is_used_once_in_each_budget
+                a_key_with_other_amounts_is_a_conflict
+                a_key_of_a_spend_is_no_key_of_a_submission
+                a_refused_spend_can_be_repeated_after_a_raise
+                a_lost_lease_spends_nothing
+                an_operator_spends_for_an_execution_or_for_nobody
+                the_ledger_tells_of_this_period_and_of_all
+                what_an_execution_has_spent_can_be_given_back
+                a_budget_tells_how_it_stands
+                budgets_are_listed_by_name_in_pages
+                a_dimension_that_comes_back_counts_what_was_used
+            }
+            budget_claims {
+                an_estimate_is_put_by_while_a_worker_has_the_work
+                what_is_put_by_returns_however_the_lease_ends
+                a_spend_takes_from_what_is_put_by_first
+                work_without_an_estimate_begins_while_something_is_left
+                a_fan_out_never_runs_more_than_its_budget_allows
+                what_fits_returns_in_the_order_of_claims
+                work_that_can_never_fit_does_not_hide_what_is_behind_it
+                a_period_begins_anew_when_it_is_over
+                periods_are_aligned_to_a_moment
+                missed_periods_are_one_new_beginning
+                an_operator_s_reset_leaves_the_periods_as_they_are
+                what_is_put_by_outlives_a_period
+                several_budgets_are_reserved_together_or_not_at_all
+                a_budget_and_a_quota_both_hold
+                work_that_waits_explains_the_budget_its_numbers_and_the_time
+            }
+            breaches {
+                a_breach_blocks_new_claims
+                blocked_work_goes_on_after_a_raise_a_reset_or_a_new_period
+                a_breach_is_told_once_while_it_lasts
+                a_budget_that_warns_stops_nothing
+                a_breach_asks_running_work_to_pause
+                work_that_does_not_pause_in_time_is_made_to
+                a_pause_the_clock_is_late_for_is_no_lost_lease
+                a_pause_is_not_asked_for_once_there_is_more
+                a_pause_reaches_work_in_the_places_of_the_budget
+                a_breach_cancels_what_has_not_begun
+                a_breach_cancels_everything
+                everything_is_cancelled_at_once_without_a_grace
+                a_cancel_nobody_honours_is_enforced_after_the_grace
+                a_breach_reaches_members_of_flows
+                a_breach_reaches_all_work_of_the_places_of_the_budget
+                large_numbers_are_cancelled_by_and_by
+                a_breach_that_is_over_cancels_no_more
+                a_budget_that_is_removed_after_a_breach_does_no_harm
+                each_of_several_budgets_bites_by_itself
+            }
+            limit_refusals {
+                the_same_limit_can_be_made_twice
+                limits_that_are_not_there_can_not_be_changed
+                terms_of_a_quota_out_of_range_are_refused
+                terms_of_a_budget_out_of_range_are_refused
+                work_can_not_name_limits_that_are_not_there
+                defaults_that_name_a_limit_that_was_removed_are_refused_at_submission
+                work_whose_limit_was_removed_can_not_be_replayed
+                limits_of_a_policy_are_checked
+                dimensions_nobody_declared_are_refused
+                spends_that_make_no_sense_are_refused
+                attachments_that_make_no_sense_are_refused
+                a_limit_that_is_in_use_is_not_removed
+            }
+            fairness {
+                deep_backlogs_do_not_starve_a_tenant_with_one_execution
+                equal_keys_take_turns
+                weights_say_how_often_a_key_has_its_turn
+                a_key_of_ones_own_counts_instead_of_the_tag
+                work_without_a_key_is_one_of_the_keys
+                who_was_away_gets_no_turns_for_that
+                a_backlog_from_before_goes_first
+                without_turns_what_was_submitted_first_goes_first_again
+                changes_of_priority_do_not_run_away_from_what_comes_after_turns
+                putting_a_lane_again_keeps_the_turns
+                priorities_stay_strict
+                a_changed_priority_takes_its_turn_among_the_others
+                work_that_comes_back_keeps_its_turn
+                turns_and_limits_go_together
+                weights_and_tags_are_checked
+            }
             random {
                 a_random_walk_keeps_every_promise_and_takes_every_transition
             }
@@ -642,6 +821,8 @@ macro_rules! behaviours {
                 a_bearer_can_not_name_another_source
                 nobody_with_authority_passes_for_a_bearer
                 a_bearers_keys_are_apart_from_everyone_elses
+                a_bearer_may_not_say_when_the_execution_goes_on
+                a_bearer_can_not_use_up_the_signals_of_an_execution
                 tokens_survive_a_restart
             }
             signing_keys {
@@ -808,7 +989,8 @@ macro_rules! behaviours {
                 what_has_come_partly_is_counted_when_the_wait_begins
                 a_pending_waitpoint_a_suspension_does_not_name_stays_as_it_is
                 early_signals_reach_the_next_attempt_too
-                what_came_in_time_counts_although_its_waitpoint_has_closed_since
+                what_came_in_time_counts_although_its_waitpoint_has_expired_since
+                what_came_to_a_waitpoint_that_was_closed_by_hand_does_not_count
                 signals_kept_in_an_earlier_run_do_not_count_in_the_next
                 a_suspend_that_is_satisfied_already_is_on_record
             }
@@ -943,6 +1125,10 @@ macro_rules! behaviours {
                 an_execution_without_frames_has_an_empty_stream_that_closes_with_it
                 a_replay_opens_the_stream_again
                 a_worker_may_close_the_stream_before_the_end
+                a_stream_closed_by_hand_stays_closed_while_its_attempt_goes_on
+                a_stream_closed_by_hand_takes_frames_again_in_the_next_attempt
+                a_later_attempt_may_close_the_stream_without_a_frame
+                what_ends_before_an_attempt_closes_its_stream_too
                 a_stream_stays_open_while_its_execution_waits
                 an_append_tells_nobody_but_the_stream
                 what_is_appended_in_one_transaction_is_numbered_on
@@ -983,6 +1169,13 @@ macro_rules! behaviours {
                 the_retention_of_durable_frames_leaves_live_ones_alone
                 a_cursor_among_live_frames_that_are_gone_goes_on
                 settings_of_live_frames_out_of_range_are_refused
+                the_same_frames_are_kept_on_every_store
+            }
+            long_streams {
+                readers_at_random_cursors_see_every_frame_once
+                the_frames_of_a_removed_execution_go_in_slices
+                the_frames_of_executions_that_had_their_time_go_in_slices
+                the_frames_of_a_removed_flow_go_in_slices
             }
         }
     };

@@ -207,7 +207,7 @@ pub fn cap(lane: &str, max: u32) -> PutLane {
 
 /// Sets a lane's defaults.
 pub fn put_lane(lane: &str, defaults: Defaults) -> PutLane {
-    PutLane { namespace: ns(), lane: lane.to_owned(), defaults, max_active: None }
+    PutLane { namespace: ns(), lane: lane.to_owned(), defaults, max_active: None, fairness: None }
 }
 
 /// Pauses a lane.
@@ -286,13 +286,14 @@ pub fn of_kinds<const N: usize>(kinds: [EventKind; N]) -> EventFilter {
 }
 
 /// The states of work that stands alone and waits for nothing else.
-pub const STATES: [Status; 10] = [
+pub const STATES: [Status; 11] = [
     Status::Waiting,
     Status::Resumable,
     Status::Delayed,
     Status::Granted,
     Status::Active,
     Status::Suspended,
+    Status::RateLimited,
     Status::Completed,
     Status::Failed,
     Status::Cancelled,

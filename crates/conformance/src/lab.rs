@@ -259,6 +259,7 @@ impl Lab {
         match status {
             Status::Delayed => new.delay = Some(hours(1)),
             Status::Expired => new.deadline_at = Some(self.now() + secs(1)),
+            Status::RateLimited => new.policy.budgets.push(self.nothing()),
             _ => {}
         }
         let id = self.submit(new);
@@ -274,6 +275,7 @@ impl Lab {
                 let lease = self.take(id);
                 self.ok(Suspend::new(lease.lease, Condition::Operator));
             }
+            Status::RateLimited => drop(self.ok(by_id(id, "w"))),
             Status::Completed => {
                 let lease = self.take(id);
                 self.ok(complete(&lease));

@@ -23,6 +23,7 @@ pub mod dag;
 pub mod fixtures;
 pub mod flow_lab;
 mod lab;
+pub mod limit_lab;
 pub mod mail_lab;
 mod place;
 pub mod sabotage;

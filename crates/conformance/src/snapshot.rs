@@ -2,6 +2,7 @@ use everloom_core::*;
 
 use crate::Lab;
 use crate::fixtures::{in_namespace, lanes, workers};
+use crate::limit_lab::{list_budgets, list_quotas};
 use crate::mail_lab::*;
 
 /// What tells that something lies beside an execution.
@@ -29,6 +30,8 @@ struct Inside {
     flows: Vec<(FlowView, Vec<NodeView>)>,
     beside: Vec<Beside>,
     keys: SigningKeys,
+    budgets: Vec<BudgetStatus>,
+    quotas: Vec<QuotaStatus>,
 }
 
 /// What can be observed beside one execution.
@@ -40,6 +43,7 @@ struct Beside {
     steps: StepPage,
     stream: StreamPage,
     summary: Option<SummaryView>,
+    ledger: Ledger,
 }
 
 impl Lab {
@@ -86,6 +90,7 @@ impl Lab {
                 steps: self.see(ListSteps { namespace: name(), ..list_steps(id) }),
                 stream: self.see(ReadStream { namespace: name(), ..stream }),
                 summary: self.see(ReadSummary { namespace: name(), execution: id }),
+                ledger: self.see(GetLedger { namespace: name(), execution: id }),
             });
         }
         seen
@@ -118,6 +123,8 @@ impl Lab {
         Inside {
             beside: self.beside(namespace, &executions),
             keys: self.see(ListSigningKeys { namespace: name() }),
+            budgets: self.see(list_budgets(namespace)).budgets,
+            quotas: self.see(list_quotas(namespace)).quotas,
             flows,
             results,
             attempts,

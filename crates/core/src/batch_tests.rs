@@ -540,6 +540,7 @@ impl WriteStreams for FaultyTx<'_> {
         fn put_stream(execution: &Execution, stream: &Stream) -> ();
         fn add_chunk(chunk: &Chunk) -> ();
         fn drop_chunks(execution: RowId, live: bool, through: u64) -> ();
+        fn trim_chunks(gone: &[RowId], limit: usize) -> usize;
         fn put_summary(summary: &Summary) -> ();
     }
 }

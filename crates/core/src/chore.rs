@@ -14,7 +14,7 @@ use crate::model::{
     ChoreId, FlowRow, GateRow, LimitRow, NamespaceId, Result, RowId, Timestamp, WaitpointId,
 };
 use crate::store::Tx;
-use crate::{suspend, worker};
+use crate::{stream, suspend, worker};
 
 /// Work that is done in slices.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,6 +66,11 @@ pub enum ChoreKind {
         parent: RowId,
         /// The last child that was looked at.
         after: Option<RowId>,
+    },
+    /// Remove what executions that are gone have put out.
+    RemoveFrames {
+        /// The executions.
+        gone: Vec<RowId>,
     },
     /// Close a waitpoint, because its time is over.
     ExpireWaitpoint {
@@ -151,6 +156,7 @@ fn slice(tx: &mut dyn Tx, cx: &Context, mut chore: Chore, rows: usize) -> Result
         ChoreKind::CancelChildren { parent, after } => {
             flow::children::cancel(tx, cx, *parent, after, rows)?
         }
+        ChoreKind::RemoveFrames { gone } => stream::remove_frames(tx, cx, gone, rows)?,
         ChoreKind::ExpireWaitpoint { execution, waitpoint } => {
             suspend::expire(tx, cx, *execution, *waitpoint)?
         }

@@ -130,11 +130,12 @@ pub(crate) fn settle(tx: &mut dyn Tx, cx: &Context, execution: &mut Execution) -
             let (lease_ends, cancel) = (lease.until, lease.cancel.clone());
             let times_out = execution.policy.attempt_timeout.map(|limit| execution.since + limit);
             let timed_out = times_out.is_some_and(|at| at <= cx.now && at < lease_ends);
-            let paused = lease.pause.as_ref().is_some_and(|pause| pause.force_at <= cx.now);
+            let pauses = lease.pause.as_ref().map(|pause| pause.force_at);
+            let paused = pauses.is_some_and(|at| at <= cx.now && at < lease_ends);
             match cancel {
                 Some(request) => end_cancelled(tx, cx, execution, &request, false),
                 None if timed_out => time_out(tx, cx, execution),
-                None if paused && cx.now < lease_ends => limit::pause(tx, cx, execution),
+                None if paused => limit::pause(tx, cx, execution),
                 None => lose_lease(tx, cx, execution),
             }
         }

@@ -9,6 +9,7 @@ use crate::event::{EventKind, log};
 use crate::lease::load;
 use crate::model::{Code, Error, Execution, ExecutionId, Key, KeyOf, Result, default_name};
 use crate::store::Tx;
+use crate::stream;
 
 /// Removes an ended execution with all that belongs to it. Its events stay as long as events do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -49,7 +50,7 @@ impl Command for Delete {
         if let Some(key) = own_key(tx, &execution)? {
             tx.drop_key(key.namespace, &key.key)?;
         }
-        remove(tx, cx, &execution, "operator")
+        remove(tx, cx, &[execution], "operator")
     }
 }
 
@@ -72,9 +73,18 @@ pub(crate) fn retire_key(tx: &mut dyn Tx, cx: &Context, execution: &Execution) -
     }
 }
 
-pub(crate) fn remove(tx: &mut dyn Tx, cx: &Context, execution: &Execution, by: &str) -> Result<()> {
-    tx.remove(execution)?;
-    log(tx, cx, execution, EventKind::Deleted, None, Some(json!({ "by": by })))
+/// Removes executions. What they have put out goes in slices.
+pub(crate) fn remove(
+    tx: &mut dyn Tx,
+    cx: &Context,
+    executions: &[Execution],
+    by: &str,
+) -> Result<()> {
+    for execution in executions {
+        tx.remove(execution)?;
+        log(tx, cx, execution, EventKind::Deleted, None, Some(json!({ "by": by })))?;
+    }
+    stream::removed(tx, cx, executions)
 }
 
 /// A slice of retention: removes about `rows` of what has had its time.
@@ -82,8 +92,8 @@ pub(crate) fn sweep(tx: &mut dyn Tx, cx: &Context, rows: usize) -> Result<Slice>
     let retired = tx.retired(cx.now, rows)?;
     for execution in &retired {
         retire_key(tx, cx, execution)?;
-        remove(tx, cx, execution, "retention")?;
     }
+    remove(tx, cx, &retired, "retention")?;
     let keys = tx.trim_keys(cx.now, rows)?;
     let kept = cx.settings.event_retention;
     let events = match kept.is_zero() {

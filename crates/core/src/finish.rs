@@ -48,7 +48,7 @@ pub(crate) fn leave(
         | State::WaitingChildren(_)
         | State::Suspended(_)
         | State::Ended(_) => {}
-        State::Limited(limited) => limit::gone(tx, limited.gate)?,
+        State::Limited(_) => limit::gone(tx, execution)?,
     }
     limit::left(tx, cx, execution, owned, matches!(state, State::Ended(_)))?;
     execution.enter(state, cause, cx.now);

@@ -47,6 +47,19 @@ pub struct PutLane {
     pub fairness: Option<FairTerms>,
 }
 
+impl PutLane {
+    /// A lane of the default namespace without defaults, maximum and turns.
+    pub fn new(lane: impl Into<String>) -> Self {
+        Self {
+            namespace: default_name(),
+            lane: lane.into(),
+            defaults: Defaults::default(),
+            max_active: None,
+            fairness: None,
+        }
+    }
+}
+
 impl Command for PutLane {
     const NAME: &'static str = "put_lane";
     type Output = ();

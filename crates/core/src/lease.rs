@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::command::{Command, Context};
 use crate::event::{EventKind, log};
+use crate::limit::unpause;
 use crate::model::{
     CancelRequest, Check, Error, Execution, ExecutionId, Lease, LeaseLost, LeaseToken, Namespace,
     PastLease, PauseRequest, Progress, Result, State, Timestamp, default_name, option_duration_ms,
@@ -179,6 +180,7 @@ impl Renew {
                 None => return Err(error),
             },
         };
+        unpause(tx, cx, &mut execution)?;
         let lease = lease_of(&mut execution)?;
         lease.ttl = self.ttl.unwrap_or(lease.ttl);
         lease.until = cx.now + lease.ttl;

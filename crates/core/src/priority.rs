@@ -49,8 +49,10 @@ impl Command for ChangePriority {
             execution.priority = self.priority;
             let lane = tx.lane_by_id(execution.lane)?;
             if lane.fairness.is_some() {
+                // Ranks stay below what the next row would be given without turns.
+                let row = tx.new_row()?;
                 let (policy, tags) = (&execution.policy, &execution.tags);
-                execution.rank = rank(tx, &lane, self.priority, policy, tags, execution.row)?;
+                execution.rank = rank(tx, &lane, self.priority, policy, tags, row)?;
             }
             tx.save(&execution)?;
             let data = json!({ "before": before, "priority": self.priority });

@@ -216,6 +216,7 @@ impl WriteStreams for Recorder<'_> {
             then |this| this.notes.streams.push(execution.id);
         fn add_chunk(&mut self, chunk: &Chunk) -> ();
         fn drop_chunks(&mut self, execution: RowId, live: bool, through: u64) -> ();
+        fn trim_chunks(&mut self, gone: &[RowId], limit: usize) -> usize;
         fn put_summary(&mut self, summary: &Summary) -> ();
     }
 }

@@ -10,7 +10,7 @@ use crate::model::{
     Cause, Code, Error, Execution, ExecutionId, Result, RowId, State, Status, default_name,
 };
 use crate::steps::KeepSteps;
-use crate::store::Tx;
+use crate::store::{Read, Tx};
 use crate::{flow, limit, stream};
 
 /// Starts a new run of an ended execution: retries and reclaims begin at zero, its deadline is as
@@ -50,7 +50,7 @@ impl Command for Replay {
 
     fn apply(&self, tx: &mut dyn Tx, cx: &Context) -> Result<Replayed> {
         let mut execution = load(tx, &self.namespace, self.execution)?;
-        check_replay(&execution)?;
+        check_replay(tx, &execution)?;
         let dropped = self.steps.first_dropped(tx, &execution)?;
         if let Some(member) = execution.member.clone() {
             let replayed = flow::replay_member(tx, cx, member.flow, &member.node)?;
@@ -67,8 +67,9 @@ fn drop_steps(tx: &mut dyn Tx, row: RowId, from: Option<u32>) -> Result<()> {
     from.map_or(Ok(()), |from| tx.drop_steps(row, from))
 }
 
-/// Refuses to replay what has not ended, or what was replayed too often.
-pub(crate) fn check_replay(execution: &Execution) -> Result<()> {
+/// Refuses to replay what has not ended, what was replayed too often, or what names limits that do
+/// not exist any more.
+pub(crate) fn check_replay(read: &mut dyn Read, execution: &Execution) -> Result<()> {
     if !execution.status().is_terminal() {
         return Err(Error::new(
             Code::WrongState,
@@ -88,6 +89,10 @@ pub(crate) fn check_replay(execution: &Execution) -> Result<()> {
                 execution.id
             ),
         ));
+    }
+    if execution.policy.names_limits() {
+        let namespace = read.namespace_by_id(execution.namespace)?;
+        limit::check_named(read, Some(&namespace), &execution.policy, "policy.")?;
     }
     Ok(())
 }

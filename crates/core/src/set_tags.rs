@@ -8,6 +8,7 @@ use serde_json::json;
 use crate::command::{Command, Context};
 use crate::event::{EventKind, log};
 use crate::lease::load;
+use crate::limit::retagged;
 use crate::model::{Check, ExecutionId, Limits, Result, TagChanges, Tags, default_name};
 use crate::store::Tx;
 
@@ -43,6 +44,7 @@ impl Command for SetTags {
             tx.save_tags(&execution)?;
             let data = json!({ "changes": self.tags });
             log(tx, cx, &execution, EventKind::Tagged, None, Some(data))?;
+            retagged(tx, cx, &mut execution, &self.tags)?;
         }
         Ok(Tagged { tags })
     }

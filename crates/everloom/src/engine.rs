@@ -525,15 +525,10 @@ impl Engine {
         self.apply(PutNamespace { namespace: self.here(), defaults }).await
     }
 
-    /// Sets a lane's defaults and maximum.
-    pub async fn put_lane(
-        &self,
-        lane: &str,
-        defaults: Defaults,
-        max_active: Option<u32>,
-    ) -> Result<()> {
-        let lane = lane.to_owned();
-        self.apply(PutLane { namespace: self.here(), lane, defaults, max_active }).await
+    /// Sets a lane's defaults, its maximum, and how keys take turns in it; what is not given is
+    /// not so any more.
+    pub async fn put_lane(&self, lane: PutLane) -> Result<()> {
+        self.apply(PutLane { namespace: self.here(), ..lane }).await
     }
 
     /// Hands out no more work from a lane.

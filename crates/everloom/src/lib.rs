@@ -40,7 +40,7 @@ pub use everloom_core::*;
 pub use everloom_sqlite::Durability;
 pub use follow::Follow;
 pub use open::{OpenOptions, examine};
-pub use tail::Tail;
+pub use tail::{Tail, TailStream};
 
 /// Submitting within a transaction of one's own on the engine's SQLite file.
 ///

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use everloom_core::{
@@ -18,14 +19,43 @@ use crate::hub::Watch;
 /// Frames of one page.
 const PAGE: usize = 500;
 
+/// Which frames to tail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TailStream {
+    /// Of which execution.
+    pub execution: ExecutionId,
+    /// From where.
+    pub from: StreamFrom,
+    /// Only frames of this attempt.
+    pub attempt: Option<u32>,
+    /// Leave out live frames.
+    pub durable_only: bool,
+}
+
+impl TailStream {
+    /// All of an execution's frames, from the oldest one that is kept.
+    pub fn new(execution: ExecutionId) -> Self {
+        Self { execution, from: StreamFrom::default(), attempt: None, durable_only: false }
+    }
+
+    /// The same from the frame after this one: [`Tail::cursor`] of an earlier tail.
+    #[must_use]
+    pub fn after(self, cursor: u64) -> Self {
+        Self { from: StreamFrom::After(cursor), ..self }
+    }
+}
+
 /// The frames of an execution's stream in order, each once, across attempts, until the stream
 /// closes.
 ///
-/// Reads on only when polled, so a slow reader is never cut off, unless retention removes what it
-/// has not read yet: then it ends with `cursor_expired`. An error is the last item;
-/// [`Tail::cursor`] says where to begin again.
+/// Reads on only when polled, so a slow reader is never cut off silently. It gets every durable
+/// frame; if retention removes some before they were read, it ends with `cursor_expired`. Live
+/// frames that were removed before they were read are left out: the numbers have a gap there, and
+/// [`Tail::missed`] counts them. An error is the last item; [`Tail::cursor`] says where to begin
+/// again.
 pub struct Tail {
     driver: Driver,
+    news: Arc<Both>,
     read: ReadStream,
     frames: VecDeque<FrameView>,
     /// Everything up to here was handed out or did not match.
@@ -33,6 +63,7 @@ pub struct Tail {
     /// Everything up to here was read.
     next: u64,
     at_end: bool,
+    missed: u64,
     closed: Option<StreamClosed>,
     step: Step,
 }
@@ -47,16 +78,30 @@ enum Step {
 
 impl Tail {
     /// Begins at a place; what is appended afterwards is not missed.
-    pub(crate) async fn begin(driver: Driver, read: ReadStream) -> Result<Self> {
-        let read = ReadStream { limit: PAGE, to: None, backward: false, ..read };
+    pub(crate) async fn begin(
+        driver: Driver,
+        namespace: String,
+        wanted: TailStream,
+    ) -> Result<Self> {
+        let TailStream { execution, from, attempt, durable_only } = wanted;
+        let read = ReadStream { namespace, limit: PAGE, ..ReadStream::new(execution) };
+        let read = ReadStream { from, attempt, durable_only, ..read };
+        // Before the first look, so that every commit after it is heard.
+        let news = Arc::new(Both::watch(&driver, execution));
         let page = driver.query(read.clone()).await?;
+        let cursor = match from {
+            StreamFrom::After(cursor) => cursor,
+            _ => page.frames.first().map_or(page.next, |frame| frame.seq - 1),
+        };
         let mut tail = Self {
             driver,
+            news,
             read,
             frames: VecDeque::new(),
-            cursor: page.frames.first().map_or(page.next, |frame| frame.seq - 1),
+            cursor,
             next: page.next,
             at_end: false,
+            missed: 0,
             closed: None,
             step: Step::Idle,
         };
@@ -71,7 +116,13 @@ impl Tail {
 
     /// Why the stream has closed, once everything before that was handed out.
     pub fn closed(&self) -> Option<StreamClosed> {
-        self.closed.filter(|_| matches!(self.step, Step::Over))
+        self.closed.filter(|_| self.at_end && self.frames.is_empty())
+    }
+
+    /// How many live frames had been removed before they were read, after the cursor it began at
+    /// or else its first frame. Not counted where only some of the frames are wanted.
+    pub fn missed(&self) -> u64 {
+        self.missed
     }
 
     /// The next frame.
@@ -91,6 +142,9 @@ impl Tail {
 
     fn hand_out(&mut self) -> Option<FrameView> {
         let frame = self.frames.pop_front()?;
+        if !self.read.durable_only && self.read.attempt.is_none() {
+            self.missed += frame.seq - self.cursor - 1;
+        }
         self.cursor = if self.frames.is_empty() { self.next } else { frame.seq };
         Some(frame)
     }
@@ -98,22 +152,18 @@ impl Tail {
     /// Reads on; at the end of the stream only when there is more.
     fn read_on(&self) -> Reading {
         let driver = self.driver.clone();
-        let wait = self.at_end;
+        let news = self.at_end.then(|| Arc::clone(&self.news));
         let after = self.next;
         let read = ReadStream { from: StreamFrom::After(after), ..self.read.clone() };
         Box::pin(async move {
-            if !wait {
-                return driver.query(read).await;
-            }
+            let Some(news) = news else { return driver.query(read).await };
             loop {
-                // Before the look, so that a commit after it is heard.
-                let news = Both::watch(&driver, read.execution);
+                // It may end without news: then the look is for safety.
+                let _ = timeout(driver.options().recheck, news.called()).await;
                 let page = driver.query(read.clone()).await?;
                 if page.next > after || page.closed.is_some() {
                     return Ok(page);
                 }
-                // It may end without news: then the next look is for safety.
-                let _ = timeout(driver.options().recheck, news.called()).await;
             }
         })
     }

@@ -1,7 +1,10 @@
 -- What executions put out. What lies beside an execution has one more bit: 8, a stream. All of it
--- changes only while the execution's row is locked.
+-- changes only while the execution's row is locked. Durable and live frames up to some have been
+-- removed: no look for others goes through what these have left in the index.
 CREATE TABLE streams (
     execution bigint PRIMARY KEY,
+    gone      bigint NOT NULL,
+    live_gone bigint NOT NULL,
     state     text   NOT NULL
 )
 -- Every append changes the state: room on the page for the next version.

@@ -312,6 +312,9 @@ impl Rows for &mut Database {
         if !changes.events.is_empty() {
             self.number_events();
         }
+        if !changes.streams.of.is_empty() {
+            self.watch.tell_of_streams(&changes.streams.of);
+        }
         Ok(())
     }
 

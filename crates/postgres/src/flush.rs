@@ -257,7 +257,6 @@ fn flush_streams(changes: &Changes, steps: &mut Vec<Step>) -> Result<()> {
     if !gone.is_empty() {
         steps.extend([
             Step::Prepared(sql::streams::DROP_ALL, params![gone.clone()]),
-            Step::Prepared(sql::chunks::DROP_ALL, params![gone.clone()]),
             Step::Prepared(sql::summaries::DROP_ALL, params![gone]),
         ]);
     }

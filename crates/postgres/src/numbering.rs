@@ -18,6 +18,7 @@
 //! A pass is sent as a whole, so that the server finishes it even if whoever sent it stands still.
 //! It also moves the floor of the clock up to the newest event, and tells all who listen.
 
+use everloom_core::ExecutionId;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row, Statement};
 
@@ -29,24 +30,43 @@ use crate::target::Target;
 /// How many batches one pass numbers at most.
 const SLICE: i64 = 10_000;
 
-/// What a pass has told the channel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What the channel was told.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Message {
     /// There are new cursors, all for what this process wrote.
     NumberedOf(i64),
     /// There are new cursors.
     Numbered,
+    /// This process has appended to the streams of these executions.
+    Streams(i64, Vec<ExecutionId>),
     /// It comes from a transaction that nobody's store has committed.
     Other,
 }
 
 impl Message {
+    /// How many executions one message names: the server takes less than 8000 bytes.
+    pub(crate) const STREAMS: usize = 200;
+
     pub(crate) fn parse(text: &str) -> Self {
-        match text.strip_prefix("numbered") {
-            Some("") => Self::Numbered,
-            Some(rest) => rest.trim_start().parse().map_or(Self::Numbered, Self::NumberedOf),
-            None => Self::Other,
+        if let Some(rest) = text.strip_prefix("numbered") {
+            return match rest.trim_start().parse() {
+                Ok(source) => Self::NumberedOf(source),
+                Err(_) => Self::Numbered,
+            };
         }
+        Self::parse_streams(text).unwrap_or(Self::Other)
+    }
+
+    fn parse_streams(text: &str) -> Option<Self> {
+        let mut words = text.strip_prefix("streams ")?.split(' ');
+        let source = words.next()?.parse().ok()?;
+        let ids = words.map(str::parse).collect::<std::result::Result<_, _>>().ok()?;
+        Some(Self::Streams(source, ids))
+    }
+
+    /// What to tell of streams.
+    pub(crate) fn of_streams(source: i64, ids: &[ExecutionId]) -> String {
+        ids.iter().fold(format!("streams {source}"), |text, id| format!("{text} {id}"))
     }
 }
 
@@ -119,4 +139,23 @@ impl<'a> Numberer<'a> {
 /// Whether a pass that returned this may have left something.
 fn is_full(numbered: &[Row]) -> bool {
     numbered.first().is_some_and(|row| row.get::<_, i64>(0) >= SLICE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_read_as_they_are_told() {
+        let id: ExecutionId = "018f0000-0000-7000-8000-000000000001".parse().unwrap();
+        let ids = vec![id; Message::STREAMS];
+        let told = Message::of_streams(i64::MIN, &ids);
+        assert!(told.len() < 8_000, "{}", told.len());
+        assert_eq!(Message::parse(&told), Message::Streams(i64::MIN, ids));
+        assert_eq!(Message::parse("numbered"), Message::Numbered);
+        assert_eq!(Message::parse("numbered -7"), Message::NumberedOf(-7));
+        for other in ["", "submitted", "streams", "streams x", "streams 1 x"] {
+            assert_eq!(Message::parse(other), Message::Other);
+        }
+    }
 }

@@ -6,20 +6,25 @@
 //! work already. A message that is not about numbering asks for a pass: it comes from a transaction
 //! that nobody's store has committed. The slow poll finds what a process that died has left without
 //! a number.
+//!
+//! Frames are no events: the thread tells the channel whose streams its process appended to, after
+//! the commit, because to tell within it makes all commits of the server wait for each other.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use everloom_core::{Code, Error, News, Result};
+use everloom_core::{Code, Error, ExecutionId, News, Result};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
-use tokio_postgres::AsyncMessage;
+use tokio_postgres::{AsyncMessage, Client, Statement};
 use uuid::Uuid;
 
 use crate::link;
 use crate::numbering::{Message, Numberer};
+use crate::sql;
 use crate::target::Target;
 
 /// How long to wait before a lost connection is made again.
@@ -49,6 +54,9 @@ struct Shared {
     source: i64,
     wake: Notify,
     again: Notify,
+    /// Streams that went on and were not told of yet.
+    streams: Mutex<BTreeSet<ExecutionId>>,
+    went_on: Notify,
     changed: AtomicBool,
     ended: AtomicBool,
     listeners: Mutex<Vec<Listener>>,
@@ -62,6 +70,34 @@ impl Shared {
         let listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
         listeners.iter().for_each(|listener| listener(news));
     }
+
+    fn streams(&self) -> MutexGuard<'_, BTreeSet<ExecutionId>> {
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Completes at that moment, or later when a stream goes on.
+    async fn streams_to_tell(&self, at: Instant) {
+        while self.streams().is_empty() {
+            self.went_on.notified().await;
+        }
+        sleep_until(at).await;
+    }
+
+    /// Tells other processes whose streams went on. What is lost with the connection is found by
+    /// those who look again by themselves.
+    async fn tell_streams(
+        &self,
+        client: &Client,
+        notify: &Statement,
+        channel: &str,
+    ) -> std::result::Result<(), tokio_postgres::Error> {
+        let ids: Vec<_> = std::mem::take(&mut *self.streams()).into_iter().collect();
+        for ids in ids.chunks(Message::STREAMS) {
+            let message = Message::of_streams(self.source, ids);
+            client.execute(notify, &[&channel, &message]).await?;
+        }
+        Ok(())
+    }
 }
 
 impl Watch {
@@ -72,6 +108,8 @@ impl Watch {
             source,
             wake: Notify::new(),
             again: Notify::new(),
+            streams: Mutex::default(),
+            went_on: Notify::new(),
             changed: AtomicBool::new(false),
             ended: AtomicBool::new(false),
             listeners: Mutex::default(),
@@ -96,6 +134,12 @@ impl Watch {
     /// There are events to number.
     pub(crate) fn wake(&self) {
         self.shared.wake.notify_one();
+    }
+
+    /// The streams of these executions went on.
+    pub(crate) fn tell_of_streams(&self, ids: &[ExecutionId]) {
+        self.shared.streams().extend(ids);
+        self.shared.went_on.notify_one();
     }
 
     /// There is work that others have locked.
@@ -146,10 +190,13 @@ async fn watch(target: &Target, shared: &Arc<Shared>) {
 async fn listen(target: &Target, shared: &Arc<Shared>) -> Result<()> {
     let (client, mut messages) = link::connect_listening(target).await?;
     let sent = |error: tokio_postgres::Error| crate::error::translate(&error);
-    client.batch_execute(&format!("LISTEN \"{}\"", target.channel())).await.map_err(sent)?;
+    let channel = target.channel();
+    client.batch_execute(&format!("LISTEN \"{channel}\"")).await.map_err(sent)?;
     let numberer = Numberer::prepare(&client, target).await.map_err(sent)?;
+    let notify = client.prepare(sql::meta::NOTIFY).await.map_err(sent)?;
     let mut asked = true;
     let mut next_pass = Instant::now();
+    let mut next_tell = Instant::now();
     let mut again = Again::default();
     loop {
         let ended = shared.ended.load(Ordering::Acquire);
@@ -159,7 +206,7 @@ async fn listen(target: &Target, shared: &Arc<Shared>) -> Result<()> {
             next_pass = Instant::now() + PACE;
         }
         if ended {
-            return Ok(());
+            return shared.tell_streams(&client, &notify, &channel).await.map_err(sent);
         }
         let look = if asked { next_pass } else { next_pass + target.options.poll };
         tokio::select! {
@@ -167,6 +214,10 @@ async fn listen(target: &Target, shared: &Arc<Shared>) -> Result<()> {
             () = sleep_until(look) => asked = true,
             () = shared.again.notified() => again.plan(),
             () = again.due() => shared.tell(News::Elsewhere),
+            () = shared.streams_to_tell(next_tell) => {
+                shared.tell_streams(&client, &notify, &channel).await.map_err(sent)?;
+                next_tell = Instant::now() + PACE;
+            }
             message = messages.recv() => match message {
                 Some(AsyncMessage::Notification(told)) => {
                     asked |= hear(shared, Message::parse(told.payload()));
@@ -180,11 +231,18 @@ async fn listen(target: &Target, shared: &Arc<Shared>) -> Result<()> {
 
 /// Hands a message on; says whether it asks for a pass.
 fn hear(shared: &Shared, message: Message) -> bool {
-    shared.tell(match message {
-        Message::NumberedOf(source) if source == shared.source => News::Events,
-        _ => News::Elsewhere,
-    });
-    message == Message::Other
+    match message {
+        Message::NumberedOf(source) if source == shared.source => shared.tell(News::Events),
+        // Those here were told when it was committed.
+        Message::Streams(source, _) if source == shared.source => {}
+        Message::Streams(_, ids) => ids.into_iter().for_each(|id| shared.tell(News::Stream(id))),
+        Message::NumberedOf(_) | Message::Numbered => shared.tell(News::Elsewhere),
+        Message::Other => {
+            shared.tell(News::Elsewhere);
+            return true;
+        }
+    }
+    false
 }
 
 /// When to look for work again that others have locked.

@@ -74,6 +74,7 @@ fn waitpoint(row: RowId, seq: u32, dice: &mut Dice) -> Waitpoint {
         created_at: at(4),
         expires_at: dice.toss().then(|| at(50)),
         state: WaitpointState::Pending,
+        borne: 0,
     }
 }
 

@@ -65,6 +65,10 @@ impl WriteStreams for View<'_> {
         self.change(|conn, _| chunks::drop_oldest(conn, execution, live, through))
     }
 
+    fn trim_chunks(&mut self, gone: &[RowId], limit: usize) -> Result<usize> {
+        self.change(|conn, _| chunks::trim(conn, gone, limit))
+    }
+
     fn put_summary(&mut self, summary: &Summary) -> Result<()> {
         self.change(|conn, _| summaries::put(conn, summary))
     }

@@ -272,10 +272,11 @@ fn what_is_fixed_of_a_suspension_a_waitpoint_and_a_signal_is_not_changed_by_savi
             created_at: at(99),
             expires_at: Some(at(99)),
             state: WaitpointState::Pending,
+            borne: 3,
             ..kept.clone()
         };
         tx.save_waitpoint(&other).unwrap();
-        let expected = Waitpoint { kid: other.kid, state: other.state, ..kept };
+        let expected = Waitpoint { kid: other.kid, state: other.state, borne: 3, ..kept };
         assert_eq!(tx.open_waitpoints(row).unwrap(), [expected]);
 
         let kept = tx.signals(row, 0, 9).unwrap().remove(0);

@@ -5,13 +5,14 @@ mod common;
 use std::path::Path;
 use std::sync::Arc;
 
+use common::limits::{before, open_use, quota};
 use common::mail::{suspended, suspension};
 use common::streams::{chunk, stream, summary};
 use common::{Queue, at, commit, in_file};
 use everloom_core::{
-    Beside, Blocked, ChoreKind, Epoch, Execution, ExecutionId, FlowId, FlowRow, KeyOf, LaneId,
-    ListScan, Member, NamespaceId, Payload, Policy, Progress, Ready, RouteId, RowId, Source, State,
-    Status, Tx,
+    Beside, Blocked, ChoreKind, Epoch, Execution, ExecutionId, FlowId, FlowRow, KeyOf, Lane,
+    LaneId, LimitRow, ListScan, Member, NamespaceId, Payload, Policy, Progress, Ready, RouteId,
+    RowId, Source, State, Status, Tx,
 };
 use everloom_sqlite::SCHEMA_VERSION;
 use rusqlite::Connection;
@@ -133,6 +134,27 @@ fn fourth_schema(path: &Path) {
         INSERT INTO payloads (id, content_type, bytes) VALUES (1, 1, x'31');
         INSERT INTO steps (execution, seq, name, occurrence, result, facts)
         VALUES (1, 1, 's', 0, 1, '{"kind":"run","at":"1970-01-01T00:00:00.007Z","attempt":1,"run":1,"size":1}');
+        "#,
+    )
+    .unwrap();
+}
+
+/// A file as the first release with streams left it: an execution with a stream, a key of a flow and
+/// one of an execution.
+fn fifth_schema(path: &Path) {
+    fourth_schema(path);
+    let conn = Connection::open(path).unwrap();
+    conn.execute_batch(include_str!("../migrations/0005_streams.sql")).unwrap();
+    conn.execute_batch(
+        r#"
+        PRAGMA user_version = 5;
+        UPDATE namespaces SET defaults = '{"priority":5}';
+        UPDATE executions SET beside = 14;
+        INSERT INTO keys (namespace, key, execution, flow, fingerprint, expires_at)
+        VALUES
+            (1, 'e', x'00000000000000000000000000000001', NULL, zeroblob(16), 600),
+            (1, 'f', NULL, x'00000000000000000000000000000002', zeroblob(16), NULL);
+        INSERT INTO streams (execution, state) VALUES (1, '{"last":2}');
         "#,
     )
     .unwrap();
@@ -266,6 +288,38 @@ fn what_lies_beside_an_execution_stays_there_and_a_stream_comes_to_it() {
     assert_eq!(read.summary(RowId(1)).unwrap(), Some(summary(RowId(1), b"{}")));
 }
 
+#[test]
+fn what_was_there_is_under_no_limits_and_comes_under_some() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.db");
+    fifth_schema(&path);
+    let mut store = in_file(&path);
+    let mut execution = store.read().unwrap().execution(RowId(1)).unwrap().unwrap();
+    assert_eq!(execution.status(), Status::Active);
+    assert!(execution.beside.stream && !execution.beside.limits);
+    commit(&mut store, |tx| {
+        let namespace = tx.namespace("default").unwrap().unwrap();
+        assert_eq!((namespace.defaults.priority, namespace.limits.is_empty()), (Some(5), true));
+        let lane = tx.lane_by_id(QUEUE.lane).unwrap();
+        assert_eq!(*lane, Lane { active: 1, ..Lane::new(QUEUE.lane, QUEUE.namespace, "default") });
+        let keys = tx.keys(QUEUE.namespace, &["e", "f"]).unwrap();
+        let of = keys.into_iter().flatten().map(|key| key.of).collect::<Vec<_>>();
+        assert_eq!(of, [KeyOf::Execution(id(1)), KeyOf::Flow(FlowId(Uuid::from_u128(2)))]);
+        assert_eq!(tx.trim_keys(at(600), 9).unwrap(), 1);
+
+        let limit = tx.new_limit_row().unwrap();
+        assert_eq!(limit, LimitRow(1));
+        tx.put_limit(&quota(limit, QUEUE.namespace, "q")).unwrap();
+        let gate = tx.gate(QUEUE.namespace, limit, "").unwrap().row;
+        execution.state = before(gate);
+        execution.beside.limits = true;
+        tx.save(&execution).unwrap();
+        tx.put_use(&open_use(execution.row, limit)).unwrap();
+        assert_eq!(tx.limited(gate, 9).unwrap(), std::slice::from_ref(&execution));
+    });
+    assert_eq!(store.read().unwrap().execution(RowId(1)).unwrap(), Some(execution));
+}
+
 /// An id is never used again, also not that of the last one that went before the migration.
 fn next_chore(tx: &mut dyn Tx) -> i64 {
     tx.add_chore(&ChoreKind::RemoveFlow { flow: FlowRow(1) }, at(1)).unwrap().0
@@ -274,11 +328,12 @@ fn next_chore(tx: &mut dyn Tx) -> i64 {
 #[test]
 fn a_migrated_file_and_a_new_one_have_the_same_schema() {
     let dir = tempfile::tempdir().unwrap();
-    let [first, third, fourth, new] =
-        ["1.db", "3.db", "4.db", "new.db"].map(|name| dir.path().join(name));
+    let [first, third, fourth, fifth, new] =
+        ["1.db", "3.db", "4.db", "5.db", "new.db"].map(|name| dir.path().join(name));
     first_schema(&first);
     third_schema(&third);
     fourth_schema(&fourth);
+    fifth_schema(&fifth);
     let schema = |path: &Path| {
         drop(in_file(path));
         let conn = Connection::open(path).unwrap();
@@ -294,4 +349,5 @@ fn a_migrated_file_and_a_new_one_have_the_same_schema() {
     assert_eq!(schema(&first), new);
     assert_eq!(schema(&third), new);
     assert_eq!(schema(&fourth), new);
+    assert_eq!(schema(&fifth), new);
 }

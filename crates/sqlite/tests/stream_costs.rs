@@ -123,6 +123,7 @@ fn an_append_that_drops_the_oldest_frame_costs_little_more_however_many_went_bef
     streaming.grow(50_000);
     let late = streaming.cost(1);
     assert_eq!(streaming.last.kept, 10_000);
+    println!("{late:?} for ten appends that trim, {first:?} for ten that do not");
     assert_eq!((late.vm_steps, late.reprepares), (early.vm_steps, 0));
     assert!(10 * late.vm_steps <= 13 * first.vm_steps, "{late:?} instead of {first:?}");
     let more = late.pages.saturating_sub(early.pages);

@@ -3,8 +3,6 @@
 
 mod common;
 
-use std::time::Duration;
-
 use common::streams::{add_streaming, chunk, stream, summary};
 use common::{Queue, at, both, commit, in_file, in_memory, row_counts, same};
 use everloom_core::{
@@ -157,12 +155,17 @@ fn only_whole_chunks_of_one_sort_of_one_stream_are_dropped() {
 
 #[test]
 fn what_is_put_again_replaces_what_was_there() {
-    let closed = StreamClosed { at: at(9), why: StreamEnd::Finished };
+    let closed = StreamClosed { at: at(9), why: StreamEnd::Finished, attempt: Some(3) };
     let full = StreamState {
         last: 1 << 40,
         durable: KeptFrames { frames: 7, gone: 1 << 39 },
         live: KeptFrames { frames: 1, gone: 3 },
-        rate: Some(Rate { average: 0.1, at: at(4), frames: 2, within: Duration::from_millis(9) }),
+        rate: Some(Rate {
+            average: 0.1,
+            at: at(4),
+            frames: 2,
+            within: std::time::Duration::from_millis(9),
+        }),
         summary: 5,
         closed: Some(closed),
     };
@@ -224,6 +227,18 @@ fn an_execution_that_is_removed_leaves_nothing_behind_and_others_keep_theirs() {
         assert_eq!(full[table], 2 * before[table], "{table}");
     }
     commit(&mut store, |tx| tx.remove(&execution).unwrap());
+    let left = row_counts(&path);
+    assert_eq!((left["streams"], left["summaries"]), (before["streams"], before["summaries"]));
+    // Its chunks may be very many, and go little by little.
+    let mut trim = |gone: &[RowId], limit: usize| {
+        let trimmed = commit(&mut store, |tx| tx.trim_chunks(gone, limit).unwrap());
+        (trimmed, row_counts(&path)["chunks"] - before["chunks"])
+    };
+    let gone = [RowId(99), execution.row];
+    assert_eq!(trim(&gone[..1], 9), (0, 4));
+    assert_eq!(trim(&gone, 0), (0, 4));
+    assert_eq!(trim(&gone, 3), (3, 1));
+    assert_eq!(trim(&gone, 3), (1, 0));
     assert_eq!(row_counts(&path), before);
     let mut read = store.read().unwrap();
     assert_eq!(read.chunks(other, 0, 8, true, 9, 1000).unwrap().len(), 4);

@@ -139,7 +139,7 @@ impl<'a> Case<'a> {
         true
     }
 
-    /// An operator closes a waitpoint for which nothing waits; what came there is kept.
+    /// An operator closes a waitpoint for which nothing waits; what came there counts no more.
     fn close_by_hand(&mut self) {
         let key = self.random.one_of(&draw::KEYS);
         let open =
@@ -196,8 +196,11 @@ impl<'a> Case<'a> {
     /// What a suspension that begins hears, as far as it listens; notes what becomes of that.
     fn hear(&mut self, condition: &Condition, wanted: &[String]) -> Vec<Came> {
         let mut heard: Vec<Came> = Vec::new();
+        let by_hand = self.doors.iter().filter(|door| door.state == "by_hand");
+        let unheard: Vec<_> = by_hand.map(|door| Some(door.ticket.id)).collect();
         for kept in self.kept.iter_mut().filter(|kept| kept.taken.is_none()) {
-            if kept.came.at.as_ref().is_some_and(|key| !wanted.contains(key)) {
+            let elsewhere = kept.came.at.as_ref().is_some_and(|key| !wanted.contains(key));
+            if elsewhere || unheard.contains(&kept.waitpoint) {
                 continue;
             }
             let counted = !model::is_met(condition, &heard, Outside::NOTHING)

@@ -212,7 +212,11 @@ pub fn whoever_approves_says_who_they_are(lab: &mut Lab) {
         ("comment", Approve { comment: Some("a\nb".into()), ..bearer() }),
         ("key", Approve { key: Some(String::new()), ..bearer() }),
         ("payload", Approve { payload, ..bearer() }),
-        ("resume_delay_ms", Approve { resume_delay: Limits::DURATION_MAX + ms(1), ..bearer() }),
+        ("resume_delay_ms", Approve { resume_delay: ms(1), ..bearer() }),
+        (
+            "resume_delay_ms",
+            Approve { resume_delay: Limits::DURATION_MAX + ms(1), ..one.approve("a", "ann") },
+        ),
     ] {
         let error = lab.refused(approve);
         assert_eq!(error.field(), Some(field), "{error}");

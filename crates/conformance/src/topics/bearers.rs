@@ -270,6 +270,49 @@ pub fn a_bearers_keys_are_apart_from_everyone_elses(lab: &mut Lab) {
     assert_eq!(effect(lab, elsewhere), Effect::Duplicate);
 }
 
+pub fn a_bearer_may_not_say_when_the_execution_goes_on(lab: &mut Lab) {
+    let one = waiting(lab, Condition::approval("a", 1));
+    let (to, resume_delay) = (SignalTo::Token(one.token("a").clone()), ms(1));
+    for error in [
+        lab.refused(DeliverSignal { resume_delay, ..one.bearing("a", "x") }),
+        lab.refused(Approve { resume_delay, ..Approve::new(one.id, to.clone(), None) }),
+        lab.refused(Reject { resume_delay, ..Reject::new(one.id, to, None) }),
+    ] {
+        assert_eq!((error.code(), error.field()), (Code::InvalidInput, Some("resume_delay_ms")));
+        assert!(error.message().contains("only callers without one"), "{error}");
+    }
+    lab.ok(Approve { resume_delay, ..one.approve("a", "ann") });
+    assert_eq!(lab.status(one.id), Status::Delayed);
+}
+
+pub fn a_bearer_can_not_use_up_the_signals_of_an_execution(lab: &mut Lab) {
+    let leased = lab.lease(work());
+    let early = pending(lab, &leased, "a");
+    let speak = |lab: &mut Lab, token: &Token, times: u32| {
+        let bearing = bearing(token, leased.id(), "x");
+        let mut calls: Vec<_> = (0..times).map(|_| lab.call(bearing.clone())).collect();
+        lab.batch(&mut calls.iter_mut().map(|call| call as &mut dyn Job).collect::<Vec<_>>());
+        calls.into_iter().filter_map(|call| call.into_answer().err()).collect::<Vec<_>>()
+    };
+    // Some while it is pending, the rest while it is waited at.
+    let half = Limits::TOKEN_SIGNALS / 2;
+    assert_eq!(speak(lab, &early.token, half), []);
+    let keyed = DeliverSignal { key: Some("k".into()), ..bearing(&early.token, leased.id(), "x") };
+    let first = lab.ok(keyed.clone()).signal;
+    let condition = Condition::all([Condition::at("a").named("go"), Condition::at("b")]);
+    let one = wait(lab, &leased, condition);
+    lab.reopen();
+    let refused = speak(lab, one.token("a"), half + 1);
+    assert_eq!(refused.len(), 2);
+    assert!(refused.iter().all(|error| error.code() == Code::TooLarge), "{refused:?}");
+    assert_eq!(lab.refused(one.bearing("a", "go")).code(), Code::TooLarge);
+    let again = Delivered { signal: first, effect: Effect::Duplicate };
+    assert_eq!(lab.ok(keyed), again, "what was heard before is known");
+    // Nobody else is kept from speaking, there or elsewhere.
+    assert_eq!(effect(lab, one.signal("a", "go", "ann")), Effect::Recorded);
+    assert_eq!(effect(lab, one.bearing("b", "x")), RESUMED);
+}
+
 pub fn tokens_survive_a_restart(lab: &mut Lab) {
     let one = waiting(lab, Condition::at("a"));
     let other = waiting(lab, Condition::at("a"));

@@ -5,6 +5,7 @@ use serde_json::json;
 
 use crate::Lab;
 use crate::fixtures::*;
+use crate::limit_lab::*;
 
 pub fn work_of_a_vanished_worker_is_taken_up_by_another(lab: &mut Lab) {
     let id = lab.submit(work().input(Payload::bytes("x")));
@@ -192,6 +193,11 @@ pub fn nothing_sticks(lab: &mut Lab) {
         let before = lab.get(id);
         match status {
             Status::Waiting | Status::Resumable => assert_eq!(before.due_at, None),
+            Status::RateLimited => {
+                assert_eq!(before.limited_by, Some(by_budget("nothing")));
+                lab.ok(UpdateBudget { budget: "nothing".into(), ..revise(tokens(1)) });
+                assert_eq!(lab.status(id), Status::Waiting);
+            }
             _ => {
                 let due = before.due_at.expect("it names when time changes it");
                 lab.advance(due.since(lab.now()));

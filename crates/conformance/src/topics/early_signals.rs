@@ -148,17 +148,16 @@ pub fn early_signals_reach_the_next_attempt_too(lab: &mut Lab) {
     assert_eq!(told(&resumption.signals), "go:early");
 }
 
-pub fn what_came_in_time_counts_although_its_waitpoint_has_closed_since(lab: &mut Lab) {
-    for how in ["expired", "noticed by the clock", "closed by hand"] {
+pub fn what_came_in_time_counts_although_its_waitpoint_has_expired_since(lab: &mut Lab) {
+    for how in ["expired", "noticed by the clock"] {
         let lease = lab.lease(work());
         let id = lease.id();
-        let expires_in = (how != "closed by hand").then(|| secs(5));
+        let expires_in = Some(secs(5));
         let early = CreateWaitpoint { expires_in, ..create_waitpoint(&lease, "door") };
         let ticket = lab.ok(early).ticket;
         lab.ok(saying("in time", signal_by(id, &ticket, "go")));
         match how {
             "expired" => lab.pass(secs(5)),
-            "closed by hand" => lab.run(close_waitpoint(id, "door")),
             _ => lab.advance(secs(5)),
         }
         lab.refused(signal_by(id, &ticket, "late"));
@@ -166,6 +165,26 @@ pub fn what_came_in_time_counts_although_its_waitpoint_has_closed_since(lab: &mu
         assert_eq!(told(&resumption.signals), "go:in time", "{how}");
         lab.ok(complete(&lease));
     }
+}
+
+pub fn what_came_to_a_waitpoint_that_was_closed_by_hand_does_not_count(lab: &mut Lab) {
+    let lease = lab.lease(work());
+    let id = lease.id();
+    let closed = lab.ok(create_waitpoint(&lease, "door")).ticket;
+    lab.ok(saying("unwanted", signal_by(id, &closed, "go")));
+    lab.ok(saying("unwanted", signal_at(id, "door", "go")));
+    lab.ok(close_waitpoint(id, "door"));
+    lab.ok(create_waitpoint(&lease, "window"));
+    lab.ok(saying("wanted", signal_at(id, "window", "go")));
+    let two = Condition::count(2, Distinct::Signals, ["door", "window"]);
+    let tickets = lab.suspend(suspend(&lease, two));
+    assert_eq!(lab.doors(id), "door:by_hand window:active door:active");
+    assert_ne!(tickets[0].id, closed.id);
+    assert_eq!(lab.deliver(saying("new", signal_by(id, &tickets[0], "go"))), RESUMED);
+    let (lease, resumption) = lab.resumption(id);
+    assert_eq!(told(&resumption.signals), "go:wanted go:new");
+    lab.suspend(suspend(&lease, Condition::at("door")));
+    assert_eq!(lab.signals(id).iter().filter(|one| one.suspension.is_none()).count(), 2);
 }
 
 pub fn signals_kept_in_an_earlier_run_do_not_count_in_the_next(lab: &mut Lab) {

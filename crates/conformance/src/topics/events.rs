@@ -4,6 +4,7 @@ use everloom_core::*;
 
 use crate::Lab;
 use crate::fixtures::*;
+use crate::limit_lab::*;
 use crate::mail_lab::*;
 use crate::sabotage::{How, Sabotage};
 use crate::stream_lab::*;
@@ -282,6 +283,29 @@ pub fn an_event_says_what_it_is_about(lab: &mut Lab) {
     assert_eq!((event.worker.as_deref(), event.tags), (Some("w"), tags([("a", "b")])));
 }
 
+fn limits_happen(lab: &mut Lab) {
+    lab.ok(make(at_once(1)));
+    lab.ok(update(at_once(2)));
+    lab.ok(attach(AttachTo::Kind("other".into())));
+    lab.ok(detach(AttachTo::Kind("other".into())));
+    lab.ok(delete_quota("q"));
+    let terms = dimensions([("tokens", Some(10), Some(5))]);
+    lab.ok(fund(on_breach(OnBreach::Pause, terms.clone())));
+    let paused = lab.lease(costing(0));
+    lab.ok(spend(&paused, 6));
+    lab.ok(spend(&paused, 6));
+    lab.advance(secs(0));
+    lab.advance(secs(29));
+    lab.ok(renew(&paused));
+    lab.advance(secs(1));
+    lab.ok(give_back(paused.id()));
+    lab.ok(reset());
+    lab.ok(revise(terms));
+    lab.ok(Cancel::new(paused.id()));
+    lab.ok(delete_budget("b"));
+    lab.bring(Status::RateLimited, work());
+}
+
 pub fn every_kind_of_event_happens(lab: &mut Lab) {
     lab.settings.log_renewals = true;
     lab.ok(PutNamespace { namespace: ns(), defaults: Defaults::default() });
@@ -338,6 +362,7 @@ pub fn every_kind_of_event_happens(lab: &mut Lab) {
     lab.ok(pause("default"));
     lab.ok(drain("default"));
     lab.ok(resume("default"));
+    limits_happen(lab);
     let told = lab.events(EventFilter::default());
     let by_flows = [EventKind::Skipped, EventKind::Blocked];
     let alone = |kind: &&EventKind| !kind.as_str().starts_with("flow.") && !by_flows.contains(kind);

@@ -28,6 +28,9 @@ pub fn every_state_is_explained(lab: &mut Lab) {
         assert!(explained.summary.ends_with('.'), "{}", explained.summary);
         let blocked_by = match status {
             Status::Suspended => names(["It waits for an operator."]),
+            Status::RateLimited => names([
+                "Of `tokens` in the budget `nothing`, 0 of 0 are spent and 0 put by; raise or reset it.",
+            ]),
             _ => names([]),
         };
         assert_eq!(explained.blocked_by, blocked_by, "{status}");

@@ -341,7 +341,7 @@ pub fn a_renewal_prolongs_the_lease_from_now(lab: &mut Lab) {
     lab.pass(secs(20));
     let expires_at = lab.now() + secs(30);
     let renewed = lab.ok(renew(&lease)).leases;
-    assert_eq!(renewed, [Renewal::Renewed { expires_at, cancel: None }]);
+    assert_eq!(renewed, [Renewal::Renewed { expires_at, cancel: None, pause: None }]);
     lab.advance(secs(29));
     assert_eq!(lab.get(lease.id()).owned_until, Some(expires_at));
     lab.ok(complete(&lease));

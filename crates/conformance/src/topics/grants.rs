@@ -4,6 +4,7 @@ use everloom_core::*;
 
 use crate::Lab;
 use crate::fixtures::*;
+use crate::limit_lab::*;
 
 fn reserving() -> Claim {
     Claim { reserve: Some(secs(10)), ..up_to(1000) }
@@ -194,7 +195,11 @@ pub fn a_claim_by_id_refuses_what_is_not_claimable_and_says_what_it_is(lab: &mut
             continue;
         }
         let id = lab.bring(status, work());
-        assert_eq!(refusal(lab, by_id(id, "w")), ClaimRefusal::NotClaimable { status });
+        let why = match status {
+            Status::RateLimited => ClaimRefusal::Limited { by: by_budget("nothing") },
+            _ => ClaimRefusal::NotClaimable { status },
+        };
+        assert_eq!(refusal(lab, by_id(id, "w")), why);
     }
 }
 

@@ -311,7 +311,10 @@ pub fn every_way_to_end_reaches_those_who_wait(lab: &mut Lab) {
         }),
         ("claimed too late", Status::Expired, |lab, _| {
             lab.pass(hours(1));
-            lab.ok(up_to(10));
+            // The same claim gets what the end has unblocked.
+            for unblocked in lab.claims(up_to(10)) {
+                lab.ok(release(&unblocked));
+            }
         }),
     ];
     for (how, status, act) in cases {

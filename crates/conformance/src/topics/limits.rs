@@ -307,19 +307,6 @@ pub fn policies_are_checked_wherever_they_are_set(lab: &mut Lab) {
     }
 }
 
-pub fn options_of_capabilities_that_are_missing_are_unsupported(lab: &mut Lab) {
-    populated(lab);
-    for option in ["budgets", "quotas", "concurrency_key"] {
-        let with = policy(json!({ option: ["x"] }));
-        let field = format!("policy.{option}");
-        let new = submit([work().policy(with.clone())]);
-        refuses(lab, new, Code::Unsupported, &format!("executions[0].{field}"), &["version"]);
-        let defaults = Defaults { policy: with, priority: None };
-        let lane = put_lane("default", defaults);
-        refuses(lab, lane, Code::Unsupported, &format!("defaults.{field}"), &["version"]);
-    }
-}
-
 pub fn a_lane_that_may_own_nothing_is_refused(lab: &mut Lab) {
     populated(lab);
     invalid(lab, cap("default", 0), "max_active", &["pause"]);

@@ -85,6 +85,11 @@ pub fn every_state_has_its_vector(lab: &mut Lab) {
                 Eligibility::NotApplicable,
                 AttemptInterrupted,
             ),
+            Status::RateLimited => runnable(
+                Blocking::WaitingForBudget,
+                Eligibility::BlockedByBudget,
+                PendingFirstAttempt,
+            ),
             Status::Completed | Status::Failed => terminal(AttemptTerminal),
             Status::Cancelled | Status::Expired => terminal(Attempt::None),
             Status::WaitingChildren | Status::Skipped => unreachable!("only members of flows"),

@@ -276,8 +276,8 @@ pub fn each_suspension_is_observed_on_its_own(lab: &mut Lab) {
 }
 
 pub fn a_signal_kept_back_delays_what_it_lets_go_on(lab: &mut Lab) {
-    let (id, tickets) = lab.suspended(Condition::at("door"));
-    let late = DeliverSignal { resume_delay: secs(9), ..signal_by(id, &tickets[0], "go") };
+    let (id, _) = lab.suspended(Condition::at("door"));
+    let late = DeliverSignal { resume_delay: secs(9), ..signal_at(id, "door", "go") };
     assert_eq!(lab.deliver(late), Effect::Resumed { status: Status::Delayed });
     assert!(lab.nothing_to_claim());
     let view = lab.get(id);

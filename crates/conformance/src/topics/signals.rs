@@ -263,22 +263,22 @@ pub fn a_signal_in_another_namespace_reaches_nothing(lab: &mut Lab) {
 }
 
 pub fn an_execution_has_at_most_ten_thousand_signals(lab: &mut Lab) {
-    let (id, tickets) = lab.suspended(Condition::at("door").named("go"));
+    let (id, _) = lab.suspended(Condition::at("door").named("go"));
     for batch in 0..10 {
         let count = if batch == 9 { 999 } else { 1000 };
         let mut calls: Vec<_> =
-            (0..count).map(|_| lab.call(signal_by(id, &tickets[0], "spam"))).collect();
+            (0..count).map(|_| lab.call(signal_at(id, "door", "spam"))).collect();
         let mut jobs: Vec<&mut dyn Job> = calls.iter_mut().map(|call| call as _).collect();
         lab.batch(&mut jobs);
         assert!(calls.into_iter().all(|call| call.into_answer().is_ok()));
     }
-    let last = lab.ok(keyed("last", signal_by(id, &tickets[0], "spam")));
-    let error = lab.apply(signal_by(id, &tickets[0], "go")).unwrap_err();
+    let last = lab.ok(keyed("last", signal_at(id, "door", "spam")));
+    let error = lab.apply(signal_at(id, "door", "go")).unwrap_err();
     assert_eq!(error.code(), Code::TooLarge);
     assert!(error.message().contains("10000"), "{error}");
     let error = lab.apply(signal(id, "go")).unwrap_err();
     assert_eq!(error.code(), Code::TooLarge);
-    let again = lab.ok(keyed("last", signal_by(id, &tickets[0], "spam")));
+    let again = lab.ok(keyed("last", signal_at(id, "door", "spam")));
     assert_eq!((again.signal, again.effect), (last.signal, Effect::Duplicate));
     assert_eq!(lab.status(id), Status::Suspended);
     let page = lab.see(ListSignals { after: 9999, ..list_signals(id) });

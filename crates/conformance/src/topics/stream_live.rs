@@ -8,6 +8,7 @@ use serde_json::json;
 use crate::Lab;
 use crate::fixtures::*;
 use crate::stream_lab::*;
+use crate::walk::random::Random;
 
 const BRIEF: Liveness = Liveness { ttl: secs(1), floor: 10, ceiling: 100 };
 
@@ -139,4 +140,25 @@ pub fn settings_of_live_frames_out_of_range_are_refused(lab: &mut Lab) {
     let widest = Liveness { ttl: Limits::LIVE_TTL_MAX, floor: 1, ceiling: most };
     lab.ok(append(&lease, live_frames(1, widest)));
     assert_eq!(lab.kept(lease.id()), [1]);
+}
+
+pub fn the_same_frames_are_kept_on_every_store(lab: &mut Lab) {
+    let mut memory = Lab::new(Box::new(MemoryStore::new()));
+    let seed = std::env::var("EVERLOOM_SEED").ok().and_then(|text| text.parse().ok());
+    let mut random = Random::new(seed.unwrap_or(1));
+    let keep = Liveness { ttl: ms(700), floor: 1, ceiling: 10_000 };
+    let leases = [&mut *lab, &mut memory].map(|lab| lab.lease(work()));
+    for step in 0..300 {
+        let (time, count) = (ms(random.below(50)), 1 + random.index(4));
+        let kept = [(&mut *lab, &leases[0]), (&mut memory, &leases[1])].map(|(lab, lease)| {
+            lab.pass(time);
+            lab.ok(renew(lease));
+            lab.ok(append(lease, live_frames(count, keep)));
+            if step % 50 == 0 {
+                lab.reopen();
+            }
+            lab.kept(lease.id())
+        });
+        assert_eq!(kept[0], kept[1], "after {step} appends");
+    }
 }

@@ -5,6 +5,7 @@ use serde_json::json;
 
 use crate::Lab;
 use crate::fixtures::*;
+use crate::flow_lab::*;
 use crate::mail_lab::*;
 use crate::stream_lab::*;
 
@@ -243,7 +244,11 @@ pub fn an_execution_without_frames_has_an_empty_stream_that_closes_with_it(lab: 
         let page = lab.see(read(id));
         assert_eq!((page.frames, page.next, page.last, page.at_end), (vec![], 0, 0, true));
         let view = lab.get(id);
-        let ended = view.end.map(|end| StreamClosed { at: view.since, why: end.outcome.into() });
+        let ended = view.end.map(|end| StreamClosed {
+            at: view.since,
+            why: end.outcome.into(),
+            attempt: None,
+        });
         assert_eq!(page.closed, ended, "{status}");
         assert_eq!(closings(lab, id), Vec::<serde_json::Value>::new());
         assert_eq!(lab.summary(id), None);
@@ -289,6 +294,95 @@ pub fn a_worker_may_close_the_stream_before_the_end(lab: &mut Lab) {
         let lease = lab.take(lease.id());
         assert_eq!(lab.ok(append(&lease, [frame("anew")])).first, count as u64 + 1);
     }
+}
+
+pub fn a_stream_closed_by_hand_stays_closed_while_its_attempt_goes_on(lab: &mut Lab) {
+    let lease = lab.lease(work());
+    lab.ok(append(&lease, [frame("a")]));
+    let closed = lab.ok(close_stream(&lease));
+    assert_eq!(closed.attempt, Some(1));
+    lab.ok(delay(&lease, secs(5)));
+    lab.advance(secs(5));
+    let lease = lab.take(lease.id());
+    assert_eq!(lab.refused(append(&lease, [frame("late")])).code(), Code::StreamClosed);
+    lab.suspend(suspend(&lease, Condition::at("door")));
+    lab.ok(signal_at(lease.id(), "door", "go"));
+    let lease = lab.take(lease.id());
+    assert_eq!(lab.refused(append(&lease, [frame("late")])).code(), Code::StreamClosed);
+    assert_eq!(lab.ok(close_stream(&lease)), closed);
+    assert_eq!(lab.see(read(lease.id())).closed, Some(closed));
+}
+
+pub fn a_stream_closed_by_hand_takes_frames_again_in_the_next_attempt(lab: &mut Lab) {
+    let ends: [fn(&mut Lab, &Leased); 4] = [
+        |lab, lease| lab.run(retry_after(lease, secs(0))),
+        |lab, lease| lab.run(release(lease)),
+        |lab, lease| lab.run(RevokeLease::new(lease.id())),
+        |lab, _| lab.pass(secs(31)),
+    ];
+    for end in ends {
+        let lease = lab.lease(work());
+        lab.ok(append(&lease, [frame("a")]));
+        let closed = lab.ok(close_stream(&lease));
+        end(lab, &lease);
+        lab.advance(secs(1));
+        let lease = lab.take(lease.id());
+        assert_eq!(lease.attempt, 2);
+        assert_eq!(lab.see(read(lease.id())).closed, Some(closed), "nothing more has come");
+        assert_eq!(lab.ok(append(&lease, [frame("b")])).first, 2);
+        assert_eq!(lab.closed(lease.id()), None);
+        let again = lab.ok(close_stream(&lease));
+        assert_eq!((again.at, again.attempt), (lab.now(), Some(2)));
+        assert_eq!(lab.refused(append(&lease, [frame("c")])).code(), Code::StreamClosed);
+        lab.ok(complete(&lease));
+        assert_eq!(lab.see(read(lease.id())).closed, Some(again));
+        let told = |frames: u64| json!({ "why": "finished", "frames": frames });
+        assert_eq!(closings(lab, lease.id()), [told(1), told(2)]);
+    }
+}
+
+pub fn a_later_attempt_may_close_the_stream_without_a_frame(lab: &mut Lab) {
+    let lease = lab.lease(work());
+    lab.ok(close_stream(&lease));
+    lab.ok(release(&lease));
+    let lease = lab.take(lease.id());
+    lab.pass(secs(1));
+    let closed = lab.ok(close_stream(&lease));
+    assert_eq!((closed.at, closed.attempt), (lab.now(), Some(2)));
+    assert_eq!(lab.refused(append(&lease, [frame("late")])).code(), Code::StreamClosed);
+}
+
+pub fn what_ends_before_an_attempt_closes_its_stream_too(lab: &mut Lab) {
+    // Without a frame there is nothing to close: its end says so.
+    let graph = lab.plant(chain(["a", "b"]));
+    lab.fail(graph["a"]);
+    assert_eq!(lab.status(graph["b"]), Status::Skipped);
+    assert_eq!(lab.closed(graph["b"]), Some(StreamEnd::Skipped));
+    assert_eq!(closings(lab, graph["b"]), Vec::<serde_json::Value>::new());
+    // What an earlier run has put out is closed again.
+    for why in [StreamEnd::Cancelled, StreamEnd::Expired] {
+        let lease = lab.lease(work().policy(policy(json!({ "deadline_ms": 60_000 }))));
+        lab.ok(append(&lease, [frame("a")]));
+        lab.ok(complete(&lease));
+        lab.ok(replay(lease.id()));
+        assert_eq!(lab.closed(lease.id()), None);
+        match why {
+            StreamEnd::Cancelled => lab.run(Cancel::new(lease.id())),
+            _ => lab.advance(hours(1)),
+        }
+        assert_eq!(lab.closed(lease.id()), Some(why));
+        let told = |why| json!({ "why": why, "frames": 1 });
+        assert_eq!(closings(lab, lease.id()), [told(StreamEnd::Completed), told(why)]);
+    }
+    let graph = lab.plant(chain(["a", "b"]));
+    lab.complete(graph["a"]);
+    let lease = lab.take(graph["b"]);
+    lab.ok(append(&lease, [frame("a")]));
+    lab.fail_lease(&lease);
+    lab.ok(replay_flow(graph.id, ["a"]));
+    assert_eq!(lab.closed(graph["b"]), None);
+    lab.fail(graph["a"]);
+    assert_eq!(lab.closed(graph["b"]), Some(StreamEnd::Skipped));
 }
 
 pub fn a_stream_stays_open_while_its_execution_waits(lab: &mut Lab) {

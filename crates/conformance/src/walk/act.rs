@@ -25,7 +25,9 @@ const MEMORY: usize = 40;
 impl Walk<'_> {
     /// Does one thing: a single command, or a moment that passes.
     pub(super) fn act(&mut self) {
-        if self.seen.len() < POPULATION {
+        // Now and then something else, because lanes that drain take nothing new.
+        let few = self.seen.len() < POPULATION;
+        if self.seen.is_empty() || (few && self.random.percent(90)) {
             return self.submit();
         }
         match self.random.below(120) {
@@ -45,15 +47,17 @@ impl Walk<'_> {
     }
 
     pub(super) fn apply<C: Command + Debug>(&mut self, command: C) -> Option<C::Output> {
+        self.try_to(command).ok()
+    }
+
+    pub(super) fn try_to<C: Command + Debug>(&mut self, command: C) -> Result<C::Output> {
         self.deed = format!("{command:?}");
-        match self.lab.apply(command) {
-            Ok(output) => Some(output),
-            Err(error) => {
-                assert_ne!(error.code(), Code::Internal, "{error}");
-                self.deed = format!("{}, refused: {error}", self.deed);
-                None
-            }
+        let answer = self.lab.apply(command);
+        if let Err(error) = &answer {
+            assert_ne!(error.code(), Code::Internal, "{error}");
+            self.deed = format!("{}, refused: {error}", self.deed);
         }
+        answer
     }
 
     fn any(&mut self) -> ExecutionId {
@@ -229,7 +233,9 @@ impl Walk<'_> {
             self.stale = Some(lease.id());
         }
         let time = secs(self.random.below(30));
-        match self.random.below(15) {
+        match self.random.below(20) {
+            15..=18 => self.append(&lease),
+            19 => self.close_stream(&lease),
             10..=12 => self.suspend(&lease),
             13 => self.create_waitpoint(&lease),
             14 => self.record_step(&lease),

@@ -47,6 +47,9 @@ impl Walk<'_> {
                 self.check_attempts(view);
                 self.check_mail(view);
             }
+            if !news.is_empty() || self.put_out == Some(*id) {
+                self.check_stream(view, news);
+            }
         }
         // The inbox looks at every open waitpoint: often enough is enough.
         if self.steps.is_multiple_of(10) {

@@ -35,6 +35,7 @@ impl Walk<'_> {
     pub(super) fn forget_mail(&mut self, id: ExecutionId) {
         self.mail.remove(&id);
         self.recorded.remove(&id);
+        self.streams.remove(&id);
         self.keys.retain(|(of, _), _| *of != id);
     }
 

@@ -4,6 +4,7 @@ mod act;
 mod check;
 mod mail;
 pub(crate) mod random;
+mod stream;
 mod wait;
 
 use std::collections::{BTreeMap, HashSet};
@@ -16,6 +17,7 @@ use crate::flow_lab::*;
 use check::Seen;
 use mail::Mail;
 use random::Random;
+use stream::Told;
 
 const LANES: [&str; 3] = ["default", "a", "b"];
 const KINDS: [&str; 3] = ["mail", "render", "report"];
@@ -44,6 +46,10 @@ pub(crate) struct Walk<'a> {
     /// The kind and the result of each recorded step.
     recorded: BTreeMap<ExecutionId, BTreeMap<String, (String, Payload)>>,
     mail: BTreeMap<ExecutionId, Mail>,
+    /// What was put out.
+    streams: BTreeMap<ExecutionId, Told>,
+    /// The execution that was to put something out last.
+    put_out: Option<ExecutionId>,
     seen: Seen,
     cursor: From,
     terminal_events: BTreeMap<ExecutionId, u32>,
@@ -79,6 +85,8 @@ impl<'a> Walk<'a> {
             keys: BTreeMap::new(),
             recorded: BTreeMap::new(),
             mail: BTreeMap::new(),
+            streams: BTreeMap::new(),
+            put_out: None,
             seen: Seen::new(),
             cursor: From::After(now.next),
             terminal_events: BTreeMap::new(),
@@ -90,6 +98,7 @@ impl<'a> Walk<'a> {
         for _ in 0..steps {
             self.steps += 1;
             self.stale = None;
+            self.put_out = None;
             self.act();
             self.check();
         }

@@ -146,9 +146,9 @@ impl Walk<'_> {
         let mut call = to(random.one_of(&NAMES));
         if !matches!(call.to, SignalTo::Token(_)) {
             call.source = random.percent(50).then(|| random.one_of(&PEOPLE).to_owned());
-        }
-        if random.percent(30) {
-            call.resume_delay = secs(1 + random.below(20));
+            if random.percent(30) {
+                call.resume_delay = secs(1 + random.below(20));
+            }
         }
         call.key = random.percent(20).then(|| format!("k{}", random.below(4)));
         let (id, payload) = (call.execution, random.below(1000).to_string());

@@ -104,8 +104,8 @@ pub(crate) fn remove(
     let members = tx.members(flow.row, None, rows)?;
     for member in &members {
         delete::retire_key(tx, cx, member)?;
-        delete::remove(tx, cx, member, by)?;
     }
+    delete::remove(tx, cx, &members, by)?;
     if members.len() == rows {
         return Ok(Slice::More { due_at: cx.now });
     }

@@ -229,9 +229,7 @@ fn block(tx: &mut dyn Tx, cx: &Context, target: &mut Execution) -> Result<()> {
         _ => None,
     };
     let blocked = Blocked { then: Ready::Waiting, delay: None, start_at };
-    if let State::Limited(limited) = &target.state {
-        limit::gone(tx, limited.gate)?;
-    }
+    limit::gone(tx, target)?;
     target.gated = false;
     target.enter(State::WaitingChildren(blocked), Cause::Stage, cx.now);
     tx.save(target)?;

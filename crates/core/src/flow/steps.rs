@@ -146,7 +146,7 @@ impl Command for AddExecution {
         execution.gated = flow.held;
         tx.save_member(&execution)?;
         tx.save(&execution)?;
-        limit::joined(tx, cx, &flow, execution.clone())?;
+        limit::joined(tx, cx, &flow, execution.row)?;
         flow.counts.nodes += 1;
         tx.save_flow(&flow)?;
         let data = json!({ "nodes": 1, "execution": execution.id });

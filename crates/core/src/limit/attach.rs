@@ -6,19 +6,18 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::budget::note;
-use super::gate::use_of;
+use super::gate::{let_go, use_of};
 use super::{check_uses_exist, find};
 use crate::cancel::already_terminal;
 use crate::chore::ChoreKind;
 use crate::command::{Command, Context};
-use crate::event::{EventKind, log};
-use crate::finish::leave;
+use crate::event::EventKind;
 use crate::flow::{self, Cascade, FlowWork};
 use crate::lane;
 use crate::lease::{load, namespace_of};
 use crate::model::{
-    Amounts, BudgetUse, Cause, Check, Execution, ExecutionId, Flow, FlowId, Lane, LeaseEnd, Limit,
-    LimitPlace, LimitRow, LimitSort, LimitUses, Limits, Namespace, Policy, QuotaUse, Result, State,
+    Amounts, BudgetUse, Check, Execution, ExecutionId, Flow, FlowId, Lane, Limit, LimitPlace,
+    LimitRow, LimitSort, LimitUses, Limits, Namespace, Policy, QuotaUse, Result, RowId, State,
     check_uses, default_name,
 };
 use crate::store::Tx;
@@ -234,6 +233,18 @@ impl LimitChange {
     fn adds(&self) -> bool {
         matches!(self, Self::Add(_))
     }
+
+    /// Which limit it is about.
+    fn limit(&self) -> (LimitSort, &str) {
+        match self {
+            Self::Remove(sort, name) => (*sort, name),
+            Self::Add(uses) => match (uses.budgets.first(), uses.quotas.first()) {
+                (Some(one), _) => (LimitSort::Budget, &one.budget),
+                (None, Some(one)) => (LimitSort::Quota, &one.quota),
+                (None, None) => (LimitSort::Quota, ""),
+            },
+        }
+    }
 }
 
 fn apply(
@@ -346,10 +357,7 @@ fn change_execution(
     {
         let gate = tx.gate_by_row(limited.gate)?;
         if gate.is_some_and(|gate| gate.limit == limit.row) {
-            let to = limited.then.into();
-            leave(tx, cx, &mut execution, LeaseEnd::WorkerGone, to, Cause::Free)?;
-            tx.save(&execution)?;
-            return log(tx, cx, &execution, EventKind::BecameReady, None, None);
+            return let_go(tx, cx, &mut execution);
         }
     }
     if !execution.beside.limits {
@@ -385,7 +393,7 @@ fn change_flow(
 }
 
 /// Puts an execution that became a member of a flow under the flow's limits.
-pub(crate) fn joined(tx: &mut dyn Tx, cx: &Context, flow: &Flow, member: Execution) -> Result<()> {
+pub(crate) fn joined(tx: &mut dyn Tx, cx: &Context, flow: &Flow, member: RowId) -> Result<()> {
     let Policy { budgets, quotas, .. } = &flow.terms.policy;
     let budgets = budgets.iter().map(|one| (LimitSort::Budget, &one.budget));
     let quotas = quotas.iter().map(|one| (LimitSort::Quota, &one.quota));
@@ -393,7 +401,7 @@ pub(crate) fn joined(tx: &mut dyn Tx, cx: &Context, flow: &Flow, member: Executi
         let Some(limit) = tx.limit(flow.namespace, sort, name)? else { continue };
         let mut uses = LimitUses::of(&flow.terms.policy);
         uses.keep(sort, name);
-        if let Some(current) = tx.execution(member.row)? {
+        if let Some(current) = tx.execution(member)? {
             change_execution(tx, cx, &limit, current, &LimitChange::Add(uses))?;
         }
     }
@@ -409,7 +417,10 @@ pub(crate) fn attach_members(
     change: &LimitChange,
     after: Option<&str>,
 ) -> Result<Option<FlowWork>> {
-    let limit = tx.limit_by_row(limit)?;
+    let (sort, name) = change.limit();
+    let known = tx.limit(cascade.flow.namespace, sort, name)?;
+    // What names a limit keeps it from being removed: if this one is gone, nothing names it.
+    let Some(limit) = known.filter(|known| known.row == limit) else { return Ok(None) };
     let (page, next) = cascade.members(tx, after)?;
     for member in page.into_iter().filter(|member| !member.status().is_terminal()) {
         change_execution(tx, cx, &limit, member, change)?;

@@ -1,5 +1,7 @@
 //! What happens when more of a budget is asked for than is left.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -86,6 +88,10 @@ pub(crate) fn bite(
     work: &mut BreachWork,
     rows: usize,
 ) -> Result<Slice> {
+    // A budget that was removed has no gate any more.
+    if tx.gates(limit, None, 1)?.is_empty() {
+        return Ok(Slice::Done);
+    }
     let limit = tx.limit_by_row(limit)?;
     let (mut gate, _) = budget_gate(tx, cx, &limit)?;
     if budget_course(&mut gate)?.breach.as_ref().is_none_or(|breach| breach.at != at) {
@@ -127,7 +133,7 @@ pub(crate) fn bite(
     };
     let mut misses = Misses::default();
     for execution in found {
-        misses.pass(hit(tx, cx, &limit, terms, execution))?;
+        misses.pass(hit(tx, cx, &limit, terms, execution.row))?;
     }
     misses.finish()?;
     match next {
@@ -160,10 +166,10 @@ fn hit(
     cx: &Context,
     limit: &Limit,
     terms: &BudgetTerms,
-    execution: Execution,
+    execution: RowId,
 ) -> Result<()> {
     // The end of another one may have changed it.
-    let Some(mut execution) = tx.execution(execution.row)? else { return Ok(()) };
+    let Some(mut execution) = tx.execution(execution)? else { return Ok(()) };
     let running = matches!(execution.state, State::Active(_));
     let by = format!("budget:{}", limit.name);
     let reason = format!("budget `{}` is used up", limit.name);
@@ -204,28 +210,52 @@ fn hit(
     }
 }
 
+/// The budget for which a worker was asked to stop, if the breach still bites its work.
+fn still_bites(
+    tx: &mut dyn Tx,
+    cx: &Context,
+    execution: &Execution,
+    budget: &str,
+) -> Result<Option<Arc<Limit>>> {
+    let namespace = tx.namespace_by_id(execution.namespace)?;
+    let lane = tx.lane_by_id(execution.lane)?;
+    let uses = under(tx, &namespace, &lane, execution)?;
+    if uses.budgets.iter().all(|one| one.budget != budget) {
+        return Ok(None);
+    }
+    let Some(limit) = tx.limit(execution.namespace, LimitSort::Budget, budget)? else {
+        return Ok(None);
+    };
+    let (mut gate, _) = budget_gate(tx, cx, &limit)?;
+    let bites = budget_course(&mut gate)?.breach.is_some();
+    Ok(bites.then_some(limit))
+}
+
+/// Lets work go on whose worker was asked to stop, if its budget has more by now. The caller saves
+/// it.
+pub(crate) fn unpause(tx: &mut dyn Tx, cx: &Context, execution: &mut Execution) -> Result<()> {
+    let Some(PauseRequest { budget, .. }) = lease_of(execution)?.pause.clone() else {
+        return Ok(());
+    };
+    if still_bites(tx, cx, execution, &budget)?.is_none() {
+        lease_of(execution)?.pause = None;
+    }
+    Ok(())
+}
+
 /// Takes work whose budget is used up from a worker that did not stop in time; lets it go on if
 /// there is more of the budget by now.
 pub(crate) fn pause(tx: &mut dyn Tx, cx: &Context, execution: &mut Execution) -> Result<()> {
     let lease = lease_of(execution)?;
     let Some(PauseRequest { budget, .. }) = lease.pause.take() else { return Ok(()) };
     let worker = lease.worker.clone();
-    let namespace = tx.namespace_by_id(execution.namespace)?;
-    let lane = tx.lane_by_id(execution.lane)?;
-    let uses = under(tx, &namespace, &lane, execution)?;
-    let still_under = uses.budgets.iter().any(|one| one.budget == budget);
-    let limit = match still_under {
-        true => tx.limit(execution.namespace, LimitSort::Budget, &budget)?,
-        false => None,
-    };
-    let Some(limit) = limit else { return tx.save(execution) };
-    let (mut gate, _) = budget_gate(tx, cx, &limit)?;
-    if budget_course(&mut gate)?.breach.is_none() {
+    let Some(limit) = still_bites(tx, cx, execution, &budget)? else {
         return tx.save(execution);
-    }
+    };
     if stops(tx, cx, execution)? {
         return Ok(());
     }
+    let (gate, _) = budget_gate(tx, cx, &limit)?;
     let by = LimitedBy::Budget(budget.clone());
     let state = State::Limited(Limited { gate: gate.row, by, then: Ready::Waiting });
     let data = json!({ "budget": budget });

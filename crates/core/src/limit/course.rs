@@ -1,6 +1,6 @@
 //! What a budget has left, without any store.
 
-use crate::model::{Amounts, Breach, BudgetCourse, BudgetTerms, Timestamp, Usage};
+use crate::model::{Amounts, Breach, BudgetCourse, BudgetTerms, OnBreach, Timestamp, Usage};
 
 impl BudgetCourse {
     /// A budget of which nothing is used.
@@ -34,7 +34,7 @@ impl BudgetCourse {
     /// Goes by other terms from now on.
     pub(super) fn revise(&mut self, terms: &BudgetTerms, now: Timestamp) {
         self.next_reset_at = terms.period_at(now).1;
-        self.usage.retain(|dimension, _| terms.dimensions.contains_key(dimension));
+        // What is used of a dimension that is gone counts again if that comes back.
         self.forgive(terms);
     }
 
@@ -59,9 +59,12 @@ impl BudgetCourse {
     }
 
     /// Whether work that will probably need so much may begin: nothing is used up, and what it
-    /// needs is left.
+    /// needs is left; or nothing is done about it if not.
     pub(super) fn admits(&self, terms: &BudgetTerms, estimate: &Amounts) -> bool {
         let needs = |dimension: &str| estimate.get(dimension).copied().unwrap_or(0).max(1);
+        if terms.on_breach == OnBreach::Warn {
+            return true;
+        }
         self.breach.is_none()
             && terms.dimensions.keys().all(|dimension| {
                 self.free(terms, dimension).is_none_or(|free| needs(dimension) <= free)

@@ -5,6 +5,7 @@
 //! there as may pass now, in the order of claims. What is freed has not passed: the next claim
 //! decides, so that a place is never kept for work nobody fetches.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,11 +15,13 @@ use super::under;
 use crate::chore::{ChoreKind, Slice};
 use crate::command::Context;
 use crate::event::{EventKind, NewEvent, log};
+use crate::finish::leave;
 use crate::misses::Misses;
 use crate::model::{
     Amounts, BudgetCourse, BudgetTerms, BudgetUse, Cause, ConcurrencyKey, Error, Execution, Gate,
-    GateRow, Lane, Limit, LimitRow, LimitSort, LimitTerms, Limited, LimitedBy, Namespace, Passage,
-    QuotaUse, RateTerms, Ready, Result, State, Timestamp, Use,
+    GateRow, Lane, LaneId, LeaseEnd, Limit, LimitRow, LimitSort, LimitTerms, Limited, LimitedBy,
+    Namespace, Passage, QuotaUse, RateTerms, Ready, Result, RouteId, State, TagChanges, Timestamp,
+    Use,
 };
 use crate::store::{Read, Tx};
 
@@ -81,10 +84,11 @@ pub(crate) fn admit(
             tx.save(execution)?;
             log(tx, cx, execution, EventKind::Limited, None, Some(json!({ "by": by })))?;
             wait(tx, cx, &mut gate)?;
-            // It may have been freed from one of the others, whose place the next may have.
-            for bar in &mut bars {
-                if bar.gate.course.waiting > 0 {
-                    open(tx, cx, &mut bar.gate)?;
+            // It may have been freed from one of the others, whose place the next may have; and
+            // those it was the first to come to are forgotten if nobody passes them.
+            for Bar { gate, .. } in &mut bars {
+                if gate.course.waiting > 0 || gate.is_new() {
+                    open(tx, cx, gate)?;
                 }
             }
             Ok(false)
@@ -102,7 +106,7 @@ pub(crate) fn admit(
 pub(super) fn wait(tx: &mut dyn Tx, cx: &Context, gate: &mut Gate) -> Result<()> {
     gate.course.waiting += 1;
     gate.idle_at = None;
-    look_later(tx, cx, gate, 0)?;
+    look_later(tx, cx, gate, Freed::None)?;
     tx.save_gate(gate)
 }
 
@@ -207,7 +211,7 @@ impl Bar {
             tx.put_use(&of)?;
             execution.beside.limits = true;
         }
-        look_later(tx, cx, gate, 0)?;
+        look_later(tx, cx, gate, Freed::None)?;
         tx.save_gate(gate)
     }
 }
@@ -283,8 +287,14 @@ fn record_passage(
 }
 
 /// Counts one less that waits before a gate, because it does something else now.
-pub(crate) fn gone(tx: &mut dyn Tx, row: GateRow) -> Result<()> {
-    let Some(mut gate) = tx.gate_by_row(row)? else { return Ok(()) };
+pub(crate) fn gone(tx: &mut dyn Tx, execution: &Execution) -> Result<()> {
+    let State::Limited(limited) = &execution.state else { return Ok(()) };
+    // What happened to another one in this transaction may have freed it already.
+    let current = tx.execution(execution.row)?;
+    if current.is_none_or(|current| current.state != execution.state) {
+        return Ok(());
+    }
+    let Some(mut gate) = tx.gate_by_row(limited.gate)? else { return Ok(()) };
     gate.course.waiting = gate.course.waiting.saturating_sub(1);
     note_idle(tx, &mut gate)?;
     tx.save_gate(&gate)
@@ -339,17 +349,25 @@ fn give_back(tx: &mut dyn Tx, cx: &Context, mut of: Use, over: bool) -> Result<(
 
 /// Frees what may pass a gate that may have opened, and saves the gate.
 pub(super) fn open(tx: &mut dyn Tx, cx: &Context, gate: &mut Gate) -> Result<()> {
-    let before = gate.course.waiting;
-    if before > 0 {
-        free_some(tx, cx, gate)?;
-        look_later(tx, cx, gate, before - gate.course.waiting)?;
+    if gate.course.waiting > 0 {
+        let freed = free_some(tx, cx, gate)?;
+        look_later(tx, cx, gate, freed)?;
     }
     note_idle(tx, gate)?;
     tx.save_gate(gate)
 }
 
 /// How many of each lane and route one transaction frees at most.
-const SLICE: u64 = 200;
+const SLICE: u64 = 1000;
+
+/// What became of those that wait before a gate that may have opened.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Freed {
+    None,
+    Some,
+    /// So many that there is room for more.
+    Slice,
+}
 
 /// How soon a gate is looked after that is open although work waits: what was freed may have been
 /// held or cancelled since, or find no worker.
@@ -376,7 +394,8 @@ impl Room {
                 Ok(Self::Budget(limit, Box::new(course)))
             }
             LimitTerms::Quota(terms) => {
-                let mut places = SLICE;
+                // One more than a slice tells that there is room for more than that.
+                let mut places = gate.course.waiting.min(SLICE + 1);
                 if let Some(most) = terms.concurrency {
                     places = places.min(u64::from(most).saturating_sub(gate.course.active));
                 }
@@ -390,40 +409,59 @@ impl Room {
         }
     }
 
-    /// How many of a kind to look at.
+    /// How many of a lane and route to look at.
     fn most(&self) -> u64 {
         match self {
-            Self::Places(places) => *places,
-            Self::Slots(_) => SLICE,
+            Self::Places(places) => SLICE.min(*places),
             Self::Budget(_, course) if course.breach.is_some() => 0,
-            Self::Budget(..) => SLICE,
+            Self::Slots(_) | Self::Budget(..) => SLICE,
         }
     }
 
-    fn fits(&mut self, read: &mut dyn Read, execution: &Execution) -> Result<bool> {
+    /// How many of a lane and route to look at first. Where nobody knows how many have room, one
+    /// that goes usually makes room for one.
+    fn first(&self) -> u64 {
+        match self {
+            Self::Places(places) => *places,
+            Self::Slots(_) | Self::Budget(..) => 8,
+        }
+    }
+
+    /// Whether another one like the last may have room, for all that is known of it.
+    fn is_left(&self) -> bool {
+        match self {
+            Self::Places(places) => *places > 0,
+            Self::Slots(_) | Self::Budget(..) => true,
+        }
+    }
+
+    fn fits(&mut self, read: &mut dyn Read, execution: &Execution) -> Result<Fit> {
         match self {
             Self::Places(places) => {
                 let fits = *places > 0;
                 *places = places.saturating_sub(1);
-                Ok(fits)
+                Ok(Fit::now(fits))
             }
             Self::Slots(active) => {
                 let key = execution.policy.concurrency_key.as_ref();
                 let fits = key.is_none_or(|key| *active < u64::from(key.limit));
                 *active += 1;
-                Ok(fits)
+                Ok(Fit::now(fits))
             }
             Self::Budget(limit, course) => {
                 let namespace = read.namespace_by_id(execution.namespace)?;
                 let lane = read.lane_by_id(execution.lane)?;
                 let uses = under(read, &namespace, &lane, execution)?;
                 let Some(one) = uses.budgets.iter().find(|one| one.budget == limit.name) else {
-                    return Ok(true);
+                    return Ok(Fit::Now);
                 };
                 let terms = budget_terms(limit)?;
+                if !terms.could_admit(&one.estimate) {
+                    return Ok(Fit::Never);
+                }
                 let fits = course.admits(terms, &one.estimate);
                 course.reserve(terms, &one.estimate);
-                Ok(fits)
+                Ok(Fit::now(fits))
             }
         }
     }
@@ -437,27 +475,63 @@ impl Room {
     }
 }
 
+/// Whether what waits has room.
+enum Fit {
+    Now,
+    Later,
+    /// Not unless the terms change: what waits behind it does not wait for that.
+    Never,
+}
+
+impl Fit {
+    fn now(fits: bool) -> Self {
+        if fits { Self::Now } else { Self::Later }
+    }
+}
+
 /// Frees what may pass. Each lane and route has all the room there is, because nobody knows which
 /// of them has workers.
-fn free_some(tx: &mut dyn Tx, cx: &Context, gate: &mut Gate) -> Result<()> {
-    let room = Room::of(tx, cx, gate)?;
-    let most = usize::try_from(room.most()).unwrap_or(usize::MAX);
-    if most == 0 {
-        return Ok(());
-    }
-    let waiting = tx.limited(gate.row, most)?;
-    let mut misses = Misses::default();
-    for queue in waiting.chunk_by(|one, other| (one.lane, one.route) == (other.lane, other.route)) {
-        let mut room = room.copy();
-        for execution in queue {
-            match misses.pass(room.fits(tx, execution))? {
-                Some(true) => free(tx, cx, execution.clone(), gate)?,
-                Some(false) => break,
-                None => {}
+fn free_some(tx: &mut dyn Tx, cx: &Context, gate: &mut Gate) -> Result<Freed> {
+    let whole = Room::of(tx, cx, gate)?;
+    let most = whole.most();
+    let mut rooms = BTreeMap::<(LaneId, RouteId), (Room, u64)>::new();
+    let mut each = whole.first().min(most);
+    while each > 0 {
+        let waiting = tx.limited(gate.row, usize::try_from(each).unwrap_or(usize::MAX))?;
+        let mut misses = Misses::default();
+        let mut more = false;
+        for queue in waiting.chunk_by(|one, other| queue_of(one) == queue_of(other)) {
+            let place = rooms.entry(queue_of(&queue[0])).or_insert_with(|| (whole.copy(), 0));
+            let (room, freed) = place;
+            let mut full = false;
+            for execution in queue {
+                match misses.pass(room.fits(tx, execution))? {
+                    Some(Fit::Now) => {
+                        free(tx, cx, execution.clone(), gate)?;
+                        *freed += 1;
+                    }
+                    Some(Fit::Later) => {
+                        full = true;
+                        break;
+                    }
+                    Some(Fit::Never) | None => {}
+                }
             }
+            more |= !full && queue.len() as u64 == each;
         }
+        misses.finish()?;
+        each = if more && each < most { most } else { 0 };
     }
-    misses.finish()
+    let told = rooms.values().map(|(room, freed)| match freed {
+        0 => Freed::None,
+        freed if *freed >= SLICE && room.is_left() => Freed::Slice,
+        _ => Freed::Some,
+    });
+    Ok(told.max().unwrap_or(Freed::None))
+}
+
+fn queue_of(execution: &Execution) -> (LaneId, RouteId) {
+    (execution.lane, execution.route)
 }
 
 fn free(tx: &mut dyn Tx, cx: &Context, mut execution: Execution, gate: &mut Gate) -> Result<()> {
@@ -469,30 +543,56 @@ fn free(tx: &mut dyn Tx, cx: &Context, mut execution: Execution, gate: &mut Gate
     log(tx, cx, &execution, EventKind::BecameReady, None, None)
 }
 
-/// When the clock should look after what waits: at once if so many were freed that there may be
-/// more, else soon if some were, and in any case when time opens the gate.
+/// Lets work that waits be claimed again, because its gate may not be the right one any more.
+pub(super) fn let_go(tx: &mut dyn Tx, cx: &Context, execution: &mut Execution) -> Result<()> {
+    let State::Limited(limited) = &execution.state else { return Ok(()) };
+    let to = limited.then.into();
+    leave(tx, cx, execution, LeaseEnd::WorkerGone, to, Cause::Free)?;
+    tx.save(execution)?;
+    log(tx, cx, execution, EventKind::BecameReady, None, None)
+}
+
+/// Lets work that waits for the quota of a tag's value be claimed again, if that tag has changed.
+pub(crate) fn retagged(
+    tx: &mut dyn Tx,
+    cx: &Context,
+    execution: &mut Execution,
+    changes: &TagChanges,
+) -> Result<()> {
+    let State::Limited(Limited { by: LimitedBy::Quota(name), .. }) = &execution.state else {
+        return Ok(());
+    };
+    let limit = tx.limit(execution.namespace, LimitSort::Quota, name)?;
+    let by_tag = limit.as_ref().and_then(|limit| limit.quota()?.by_tag.as_ref());
+    match by_tag.is_some_and(|tag| changes.contains_key(tag)) {
+        true => let_go(tx, cx, execution),
+        false => Ok(()),
+    }
+}
+
+/// When the clock should look after what waits: when time opens the gate, and soon after some
+/// were freed.
 fn next_look(
     read: &mut dyn Read,
     cx: &Context,
     gate: &Gate,
-    freed: u64,
+    freed: Freed,
 ) -> Result<Option<Timestamp>> {
     if gate.course.waiting == 0 {
         return Ok(None);
     }
-    let again = match freed {
-        0 => None,
-        // A quota's places are few; what a budget has left may be enough for all.
-        freed if freed >= SLICE && gate.course.budget.is_some() => Some(cx.now),
-        _ => Some(cx.now + AGAIN),
-    };
     let by_time = opens_at(read, gate)?.filter(|at| *at > cx.now);
+    let again = match freed {
+        Freed::None => None,
+        Freed::Some => Some(cx.now + AGAIN),
+        Freed::Slice => Some(cx.now),
+    };
     Ok(again.into_iter().chain(by_time).min())
 }
 
 /// Lets the clock look after what waits before a gate, when the time comes. The caller saves the
 /// gate.
-fn look_later(tx: &mut dyn Tx, cx: &Context, gate: &mut Gate, freed: u64) -> Result<()> {
+fn look_later(tx: &mut dyn Tx, cx: &Context, gate: &mut Gate, freed: Freed) -> Result<()> {
     let Some(at) = next_look(tx, cx, gate, freed)? else { return Ok(()) };
     if gate.course.wake_at.is_none_or(|planned| at < planned) {
         gate.course.wake_at = Some(at);
@@ -513,11 +613,11 @@ pub(crate) fn look(tx: &mut dyn Tx, cx: &Context, row: GateRow, due: Timestamp) 
         let limit = tx.limit_by_row(gate.limit)?;
         gate.course.budget = budget_gate(tx, cx, &limit)?.0.course.budget;
     }
-    let before = gate.course.waiting;
-    if before > 0 {
-        free_some(tx, cx, &mut gate)?;
-    }
-    let next = next_look(tx, cx, &gate, before - gate.course.waiting)?;
+    let freed = match gate.course.waiting {
+        0 => Freed::None,
+        _ => free_some(tx, cx, &mut gate)?,
+    };
+    let next = next_look(tx, cx, &gate, freed)?;
     gate.course.wake_at = next;
     note_idle(tx, &mut gate)?;
     tx.save_gate(&gate)?;

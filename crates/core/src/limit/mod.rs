@@ -28,9 +28,9 @@ pub use read::{
 pub use spend::{Spend, Spent};
 
 pub(crate) use attach::{attach_members, joined};
-pub(crate) use breach::{bite, pause};
+pub(crate) use breach::{bite, pause, unpause};
 pub(crate) use fair::{advance, after_all, rank};
-pub(crate) use gate::{admit, gone, left, look, reconsider};
+pub(crate) use gate::{admit, gone, left, look, reconsider, retagged};
 pub(crate) use read::what_for;
 
 use std::sync::Arc;

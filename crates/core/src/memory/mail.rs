@@ -187,6 +187,7 @@ impl WriteMail for Session<'_> {
             kid: waitpoint.kid.clone(),
             fingerprint: waitpoint.fingerprint,
             state: waitpoint.state.clone(),
+            borne: waitpoint.borne,
             ..Waitpoint::clone(saved)
         };
         self.write(Change::Waitpoint(place, Some(Box::new(row))));

@@ -127,6 +127,16 @@ impl WriteStreams for Session<'_> {
         Ok(())
     }
 
+    fn trim_chunks(&mut self, gone: &[RowId], limit: usize) -> Result<usize> {
+        let chunks = |row: &RowId| self.tables.chunks.range((*row, 0)..=(*row, u64::MAX));
+        let places = gone.iter().flat_map(chunks).map(|(place, _)| *place);
+        let places: Vec<_> = places.take(limit).collect();
+        for place in &places {
+            self.write(Change::Chunk(*place, None));
+        }
+        Ok(places.len())
+    }
+
     fn put_summary(&mut self, summary: &Summary) -> Result<()> {
         self.expect_execution(summary.execution)?;
         self.write(Change::Summary(summary.execution, Some(Box::new(summary.clone()))));
@@ -136,10 +146,6 @@ impl WriteStreams for Session<'_> {
 
 impl Session<'_> {
     pub(super) fn remove_stream(&mut self, row: RowId) {
-        let chunks = self.tables.chunks.range((row, 0)..=(row, u64::MAX));
-        for place in chunks.map(|(place, _)| *place).collect::<Vec<_>>() {
-            self.write(Change::Chunk(place, None));
-        }
         self.write(Change::Summary(row, None));
         self.write(Change::Stream(row, None));
     }

@@ -200,6 +200,15 @@ impl BudgetTerms {
         (Timestamp::from_millis(began), Some(Timestamp::from_millis(began.saturating_add(length))))
     }
 
+    /// Whether work that will probably need so much may begin while nothing is used.
+    pub(crate) fn could_admit(&self, estimate: &Amounts) -> bool {
+        let needs = |dimension: &str| estimate.get(dimension).copied().unwrap_or(0).max(1);
+        let fits = |(name, allowance): (&String, &Allowance)| {
+            allowance.hard.is_none_or(|hard| needs(name) <= hard)
+        };
+        self.on_breach == OnBreach::Warn || self.dimensions.iter().all(fits)
+    }
+
     pub(crate) fn check(&self, check: &mut Check) {
         let count = self.dimensions.len();
         check.that((1..=Limits::DIMENSIONS).contains(&count), "dimensions", || {
@@ -458,6 +467,13 @@ pub struct Gate {
     pub course: GateCourse,
     /// From when on the row says nothing that a new one would not say, unless it changes.
     pub idle_at: Option<Timestamp>,
+}
+
+impl Gate {
+    /// Whether nothing has passed it and nothing has waited before it, as far as it knows.
+    pub(crate) fn is_new(&self) -> bool {
+        self.idle_at.is_none() && self.course == GateCourse::default()
+    }
 }
 
 /// What has passed a gate, and what waits before it.

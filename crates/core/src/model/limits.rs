@@ -63,6 +63,8 @@ impl Limits {
     pub const PARALLEL_EDGES: usize = 16;
     /// Signals of one execution, over all its runs.
     pub const SIGNALS: usize = 10_000;
+    /// Signals that whoever bears the token of one waitpoint may send there.
+    pub const TOKEN_SIGNALS: u32 = 1000;
     /// Recorded steps of one execution.
     pub const STEPS: usize = 10_000;
     /// Waitpoints of one execution that are open at once.

@@ -66,7 +66,7 @@ pub use stream::{
 pub use suspension::{
     Approval, CloseReason, EndedBy, Fingerprint, OnTimeout, Signal, SignalFacts, SuspendReason,
     Suspended, Suspension, SuspensionCourse, SuspensionEnd, SuspensionTerms, TakenSignal,
-    TokenTrace, Waitpoint, WaitpointState,
+    TokenTrace, Waitpoint, WaitpointCourse, WaitpointState,
 };
 pub use tags::{TagChanges, Tags};
 pub use tally::{Offer, Offered, Tally};

@@ -62,6 +62,16 @@ pub struct StreamClosed {
     pub at: Timestamp,
     /// Why.
     pub why: StreamEnd,
+    /// The attempt whose worker has closed it. A later one may append again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<u32>,
+}
+
+impl StreamClosed {
+    /// Whether a worker in that attempt may append no more.
+    pub(crate) fn binds(&self, attempt: u32) -> bool {
+        self.attempt.is_none_or(|closed| closed == attempt)
+    }
 }
 
 /// Why a stream takes no more frames.
@@ -319,6 +329,20 @@ mod tests {
         rate.note(at(1_000), 500);
         assert_eq!(keeps(&rate), 16_384);
         assert_eq!(rate.frames, 1_000);
+    }
+
+    #[test]
+    fn a_rate_that_is_stored_and_read_is_the_same_to_the_last_bit() {
+        let mut rate = Rate::first(at(0), 1);
+        let (mut now, mut step) = (0, 1_u64);
+        for _ in 0..20_000 {
+            step = step.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            now += (step >> 33) as i64 % 1_000;
+            rate.note(at(now), 1 + (step >> 43) % 50);
+            let text = serde_json::to_string(&rate).unwrap();
+            let read: Rate = serde_json::from_str(&text).unwrap();
+            assert_eq!(read.average.to_bits(), rate.average.to_bits(), "{text}");
+        }
     }
 
     #[test]

@@ -197,13 +197,35 @@ pub struct Waitpoint {
     pub expires_at: Option<Timestamp>,
     /// What it is doing.
     pub state: WaitpointState,
+    /// How many signals came by its token.
+    pub borne: u32,
 }
 
 impl Waitpoint {
+    /// What changes of it while signals come.
+    pub fn course(&self) -> WaitpointCourse {
+        WaitpointCourse { state: self.state.clone(), borne: self.borne }
+    }
+
     /// Whether signals can still be delivered there.
     pub fn is_open(&self) -> bool {
         !matches!(self.state, WaitpointState::Closed { .. })
     }
+}
+
+/// What changes of a waitpoint while signals come, as a store keeps it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WaitpointCourse {
+    /// What it is doing.
+    #[serde(flatten)]
+    pub state: WaitpointState,
+    /// How many signals came by its token.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub borne: u32,
+}
+
+fn is_none(count: &u32) -> bool {
+    *count == 0
 }
 
 /// What a waitpoint is doing.

@@ -106,7 +106,7 @@ pub trait WriteMail {
     /// Inserts a waitpoint.
     fn add_waitpoint(&mut self, waitpoint: &Waitpoint) -> Result<()>;
 
-    /// Saves what may change of a waitpoint: its state, its signing key and its fingerprint.
+    /// Saves what may change of a waitpoint: its course, its signing key and its fingerprint.
     fn save_waitpoint(&mut self, waitpoint: &Waitpoint) -> Result<()>;
 
     /// Inserts a signal with its payload.

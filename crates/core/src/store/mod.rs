@@ -99,6 +99,8 @@ pub enum News {
     Elsewhere,
     /// Events that this process has committed can be read only now.
     Events,
+    /// Another process has appended to the stream of this execution.
+    Stream(ExecutionId),
 }
 
 /// What a store is.
@@ -397,7 +399,8 @@ pub trait Tx: Read + WriteMail + WriteStreams + WriteLimits {
     fn save_member(&mut self, execution: &Execution) -> Result<()>;
 
     /// Removes an execution with its input, result, tags, ended leases, join, edges, suspensions,
-    /// waitpoints, signals, steps, stream and uses of limits.
+    /// waitpoints, signals, steps, uses of limits, stream and summary. The chunks of the stream stay
+    /// until [`WriteStreams::trim_chunks`]: there may be very many.
     fn remove(&mut self, execution: &Execution) -> Result<()>;
 
     /// Sets or replaces an execution's result.

@@ -53,6 +53,9 @@ pub trait WriteStreams {
     /// Removes the chunks that are live, or are not, whose last frame is not after that one.
     fn drop_chunks(&mut self, execution: RowId, live: bool, through: u64) -> Result<()>;
 
+    /// Removes up to `limit` chunks of executions that are gone, and says how many.
+    fn trim_chunks(&mut self, gone: &[RowId], limit: usize) -> Result<usize>;
+
     /// Creates or replaces what a stream comes to.
     fn put_summary(&mut self, summary: &Summary) -> Result<()>;
 }

@@ -132,7 +132,9 @@ impl Command for Append {
         self.check(cx)?;
         let mut execution = fence(tx, cx, &self.namespace, &self.lease)?.live(&self.lease)?;
         let mut stream = open_stream(tx, &execution)?;
-        if let Some(closed) = stream.state.closed {
+        if let Some(closed) = stream.state.closed.take()
+            && closed.binds(execution.attempt)
+        {
             return Err(closed_error(&execution, closed));
         }
         let first = stream.state.last + 1;
@@ -358,6 +360,10 @@ fn closed_error(execution: &Execution, closed: StreamClosed) -> Error {
 
 /// Says that there will be no more frames, before the execution ends: those who watch need not
 /// wait for that.
+///
+/// It holds for the attempt, also while that sleeps or is suspended. An attempt that comes after it
+/// does the work anew: its first append opens the stream again, and numbers go on. Without one, the
+/// stream stays closed when the execution ends, whatever its outcome.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CloseStream {
@@ -375,10 +381,14 @@ impl Command for CloseStream {
     fn apply(&self, tx: &mut dyn Tx, cx: &Context) -> Result<StreamClosed> {
         let mut execution = fence(tx, cx, &self.namespace, &self.lease)?.live(&self.lease)?;
         let mut stream = open_stream(tx, &execution)?;
-        if let Some(closed) = stream.state.closed {
+        if let Some(closed) = stream.state.closed
+            && closed.binds(execution.attempt)
+        {
             return Ok(closed);
         }
-        let closed = close(tx, cx, &execution, &mut stream, StreamEnd::Finished)?;
+        let attempt = Some(execution.attempt);
+        let closed = StreamClosed { at: cx.now, why: StreamEnd::Finished, attempt };
+        close(tx, cx, &execution, &mut stream, closed)?;
         if !execution.beside.stream {
             execution.beside.stream = true;
             tx.save(&execution)?;
@@ -392,14 +402,12 @@ fn close(
     cx: &Context,
     execution: &Execution,
     stream: &mut Stream,
-    why: StreamEnd,
-) -> Result<StreamClosed> {
-    let closed = StreamClosed { at: cx.now, why };
+    closed: StreamClosed,
+) -> Result<()> {
     stream.state.closed = Some(closed);
     tx.put_stream(execution, stream)?;
-    let data = json!({ "why": why, "frames": stream.state.last });
-    log(tx, cx, execution, EventKind::StreamClosed, None, Some(data))?;
-    Ok(closed)
+    let data = json!({ "why": closed.why, "frames": stream.state.last });
+    log(tx, cx, execution, EventKind::StreamClosed, None, Some(data))
 }
 
 /// Closes the stream of an execution that ends.
@@ -413,7 +421,8 @@ pub(crate) fn ended(
         && let Some(mut stream) = tx.stream(execution.row)?
         && stream.state.closed.is_none()
     {
-        close(tx, cx, execution, &mut stream, why)?;
+        let closed = StreamClosed { at: cx.now, why, attempt: None };
+        close(tx, cx, execution, &mut stream, closed)?;
     }
     Ok(())
 }

@@ -6,7 +6,9 @@
 mod append;
 mod merge;
 mod read;
+mod remove;
 
 pub use append::{Append, Appended, CloseStream, NewFrame};
 pub(crate) use append::{ended, reopened};
 pub use read::{FrameView, ReadStream, ReadSummary, StreamFrom, StreamPage, SummaryView};
+pub(crate) use remove::{remove_frames, removed};

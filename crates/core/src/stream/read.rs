@@ -250,7 +250,9 @@ fn state(read: &mut dyn Read, execution: &Execution) -> Result<StreamState> {
 /// An execution that has ended without a stream has none that could go on.
 fn ended(execution: &Execution) -> Option<StreamClosed> {
     match &execution.state {
-        State::Ended(end) => Some(StreamClosed { at: execution.since, why: end.outcome.into() }),
+        State::Ended(end) => {
+            Some(StreamClosed { at: execution.since, why: end.outcome.into(), attempt: None })
+        }
         _ => None,
     }
 }

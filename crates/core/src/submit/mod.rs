@@ -366,7 +366,7 @@ impl Refusals {
 
     pub(crate) fn add(&mut self, index: usize, error: Error) -> Result<()> {
         match error.code() {
-            Code::IdempotencyConflict | Code::WrongState | Code::InvalidInput => {
+            Code::IdempotencyConflict | Code::WrongState | Code::InvalidInput | Code::NotFound => {
                 self.refused.push((index, error));
                 Ok(())
             }

@@ -40,7 +40,7 @@ macro_rules! verdicts {
             /// Saying it again under the same key does nothing.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub key: Option<String>,
-            /// After how long the execution goes on, if this lets it.
+            /// After how long the execution goes on, if this lets it. Not with a token.
             #[serde(rename = "resume_delay_ms", with = "duration_ms")]
             #[serde(default, skip_serializing_if = "Duration::is_zero")]
             pub resume_delay: Duration,

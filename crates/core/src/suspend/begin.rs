@@ -1,5 +1,6 @@
 //! Beginning to wait.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -16,9 +17,9 @@ use crate::lease::{Fenced, fence};
 use crate::misses::Misses;
 use crate::model::{
     Cause, Check, CloseReason, Code, Condition, EndedBy, Error, Execution, LeaseEnd, LeaseToken,
-    Limits, OnTimeout, Result, Signal, SignalId, State, SuspendReason, Suspended, Suspension,
-    SuspensionCourse, SuspensionEnd, SuspensionTerms, TakenSignal, Tally, Timestamp, Waitpoint,
-    WaitpointState, default_name, option_duration_ms,
+    Limits, OnTimeout, Result, RowId, Signal, SignalId, State, SuspendReason, Suspended,
+    Suspension, SuspensionCourse, SuspensionEnd, SuspensionTerms, TakenSignal, Tally, Timestamp,
+    Waitpoint, WaitpointState, default_name, option_duration_ms,
 };
 use crate::store::{Read, Tx};
 
@@ -275,6 +276,7 @@ impl Suspend {
 
 /// What there is when a suspension begins: waitpoints that exist, and signals that came early.
 struct Begun {
+    execution: RowId,
     number: u32,
     adopted: Vec<Waitpoint>,
     expired: Vec<Waitpoint>,
@@ -291,6 +293,7 @@ impl Begun {
         condition: &Condition,
     ) -> Result<Self> {
         let mut begun = Self {
+            execution: execution.row,
             number: 1,
             adopted: vec![],
             expired: vec![],
@@ -307,7 +310,9 @@ impl Begun {
             open = all.len();
             all.retain(|one| keys.contains(&one.key.as_str()));
             (begun.expired, begun.adopted) = all.into_iter().partition(|one| has_expired(one, cx));
-            let kept = tx.kept_signals(execution.row, execution.run)?;
+            let mut kept = tx.kept_signals(execution.row, execution.run)?;
+            kept.retain(|one| one.facts.waitpoint.as_deref().is_none_or(|at| keys.contains(&at)));
+            begun.forget_unheard(tx, &mut kept)?;
             begun.offer(condition, kept);
         }
         if begun.number as usize > Limits::SUSPENSIONS {
@@ -321,17 +326,33 @@ impl Begun {
         Ok(begun)
     }
 
-    /// Lets the condition see what came early, also to waitpoints that have closed since. A signal
+    /// Leaves out what came to waitpoints that someone has closed: whoever did wants nothing of it
+    /// to count.
+    fn forget_unheard(&self, read: &mut dyn Read, kept: &mut Vec<Signal>) -> Result<()> {
+        let open = || self.adopted.iter().chain(&self.expired);
+        let mut closed: Vec<_> = kept.iter().filter_map(|signal| signal.waitpoint).collect();
+        closed.sort_unstable();
+        closed.dedup();
+        closed.retain(|id| open().all(|one| one.id != *id));
+        let (mut by_hand, mut misses) = (HashSet::new(), Misses::default());
+        for id in closed {
+            let waitpoint = misses.pass(read.waitpoint(self.execution, id))?.flatten();
+            let why = waitpoint.map(|one| one.state);
+            if let Some(WaitpointState::Closed { why: CloseReason::ByHand { .. }, .. }) = why {
+                by_hand.insert(id);
+            }
+        }
+        misses.finish()?;
+        kept.retain(|signal| signal.waitpoint.is_none_or(|id| !by_hand.contains(&id)));
+        Ok(())
+    }
+
+    /// Lets the condition see what came early, also to waitpoints that have expired since. A signal
     /// to the execution itself is only taken if it counts, and kept for a later suspension
     /// otherwise.
     fn offer(&mut self, condition: &Condition, kept: Vec<Signal>) {
-        let keys = condition.waitpoints();
         for mut signal in kept {
-            let at = signal.facts.waitpoint.as_deref();
-            if at.is_some_and(|key| !keys.contains(&key)) {
-                continue;
-            }
-            let to_waitpoint = at.is_some();
+            let to_waitpoint = signal.facts.waitpoint.is_some();
             let counted = self.met_by.is_none()
                 && self.tally.offer(condition, signal.facts.offer()).has_counted();
             if counted && self.tally.is_met(condition) {

@@ -46,7 +46,8 @@ pub struct DeliverSignal {
     /// Delivering again under the same key does nothing, also after the execution has gone on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// After how long the execution goes on, if this signal lets it.
+    /// After how long the execution goes on, if this signal lets it. Not with a token, whose bearer
+    /// answers and decides nothing else.
     #[serde(rename = "resume_delay_ms", with = "duration_ms")]
     #[serde(default, skip_serializing_if = "Duration::is_zero")]
     pub resume_delay: Duration,
@@ -192,6 +193,11 @@ impl Delivery<'_> {
             check.key("key", key);
         }
         check.duration("resume_delay_ms", self.resume_delay, Duration::ZERO, Limits::DURATION_MAX);
+        let by_token = matches!(self.to, SignalTo::Token(_));
+        check.that(self.resume_delay.is_zero() || !by_token, "resume_delay_ms", || {
+            "leave it out with a token: only callers without one say when the execution goes on"
+                .into()
+        });
         check.finish()?;
         let mut arrival = self.arrive(tx, cx)?;
         // Asked for together with the key, and looked at after it: a signal that has come is a
@@ -213,7 +219,7 @@ impl Delivery<'_> {
         let signal = self.signal(tx, cx, &arrival, key)?;
         let suspension = waiting(tx, &arrival)?;
         self.expect_role(&arrival, suspension.as_ref())?;
-        self.take(tx, cx, arrival.execution, signal, suspension)
+        self.take(tx, cx, arrival, signal, suspension)
     }
 
     /// Finds the execution, and the waitpoint of a token after that was found to be good.
@@ -284,6 +290,14 @@ impl Delivery<'_> {
                 format!("execution {} has had {last} signals, as many as it may", execution.id),
             ));
         }
+        if let (Some(waitpoint), Some(_)) = (waitpoint, trace)
+            && waitpoint.borne >= Limits::TOKEN_SIGNALS
+        {
+            return Err(Error::new(
+                Code::TooLarge,
+                format!("{} signals came by this token, as many as may", waitpoint.borne),
+            ));
+        }
         let source = match (waitpoint, trace) {
             (Some(waitpoint), Some(_)) => format!("{BEARER}{}", waitpoint.id),
             _ => self.source.map_or_else(operator, str::to_owned),
@@ -336,10 +350,11 @@ impl Delivery<'_> {
         &self,
         tx: &mut dyn Tx,
         cx: &Context,
-        mut execution: Execution,
+        arrival: Arrival,
         mut signal: Signal,
         suspension: Option<Suspension>,
     ) -> Result<Delivered> {
+        let Arrival { mut execution, waitpoint, trace } = arrival;
         let id = signal.id;
         let mut effect = Effect::Buffered;
         let mut met = None;
@@ -364,6 +379,11 @@ impl Delivery<'_> {
         tx.add_signal(&signal, self.payload)?;
         let first = !execution.beside.mail;
         execution.beside.mail = true;
+        // A waitpoint that is about to close counts no more.
+        if let (Some(mut waitpoint), Some(_), None) = (waitpoint, trace, &met) {
+            waitpoint.borne += 1;
+            tx.save_waitpoint(&waitpoint)?;
+        }
         self.log(tx, cx, &execution, &signal, met.is_some(), effect)?;
         if let Some(suspension) = met {
             let why = Why {

@@ -172,6 +172,7 @@ mod tests {
             created_at: Timestamp::default(),
             expires_at: Some(Timestamp::from_millis(1_900_000_000_000)),
             state: WaitpointState::Pending,
+            borne: 0,
         }
     }
 

@@ -181,6 +181,7 @@ pub(super) fn add(
         created_at: cx.now,
         expires_at,
         state,
+        borne: 0,
     };
     let secret = signer.secret.as_ref().ok_or_else(|| Error::bug("a key signs without secret"))?;
     let namespace = tx.namespace_by_id(execution.namespace)?;

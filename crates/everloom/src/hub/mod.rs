@@ -87,6 +87,7 @@ impl Hub {
         match news {
             News::Elsewhere => self.wake_everyone(),
             News::Events => self.events.send_modify(|commits| *commits += 1),
+            News::Stream(execution) => self.streams.call([execution.0].into_iter()),
         }
     }
 

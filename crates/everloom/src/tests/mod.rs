@@ -4,6 +4,7 @@ mod batches;
 mod closing;
 mod following;
 mod queries;
+mod tailing;
 mod undelivered;
 mod waiting;
 
@@ -98,11 +99,17 @@ struct Probe {
     /// Whether the store can be read beside its writer.
     has_readers: bool,
     readers: AtomicUsize,
+    reads: AtomicUsize,
 }
 
 impl Probe {
     fn begins(&self) -> usize {
         *self.begun.borrow()
+    }
+
+    /// Queries that were answered by the store itself.
+    fn reads(&self) -> usize {
+        self.reads.load(Ordering::Relaxed)
     }
 
     /// Lets no transaction begin.
@@ -131,6 +138,7 @@ struct Probed {
 
 impl Source for Probed {
     fn read(&mut self) -> Result<Box<dyn Read + '_>> {
+        self.probe.reads.fetch_add(1, Ordering::Relaxed);
         self.store.read()
     }
 }

@@ -52,7 +52,8 @@ async fn a_waiting_claim_gets_work_that_is_unheld_resumed_or_released() {
 #[tokio::test]
 async fn a_waiting_claim_gets_work_when_a_full_lane_has_room_again() {
     let engine = Engine::open("memory").await.unwrap();
-    engine.put_lane("default", everloom::Defaults::default(), Some(1)).await.unwrap();
+    let one = everloom::PutLane { max_active: Some(1), ..everloom::PutLane::new("default") };
+    engine.put_lane(one).await.unwrap();
     engine.submit_batch(vec![NewExecution::new("work"); 2]).await.unwrap();
     let first = engine.claim(Claim::new("one")).await.unwrap().leases.remove(0);
     let waiting = waiting_claim(&engine, patient("two")).await;

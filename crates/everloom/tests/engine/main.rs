@@ -9,5 +9,6 @@ mod postgres;
 mod processes;
 mod signing;
 mod storage;
+mod streams;
 mod suspension;
 mod transactions;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::common::{Ledger, Scratch, another_process, count, postgres_url, text, until};
-use crate::{flows, limits, outages, suspension};
+use crate::{flows, limits, outages, streams, suspension};
 use everloom::{
     Claim, Cursor, Engine, EventFilter, EventKind, From, LeaseEnd, Limits, ListExecutions,
     NewExecution, Payload, ReadEvents, RegisterWorker, Status,
@@ -43,6 +43,7 @@ fn acts_as_another_process() {
             }
             "waiter" => suspension::waiter(&file, &setting("EVERLOOM_TEST_LEDGER")).await,
             "sender" => suspension::sender(&file, &setting("EVERLOOM_TEST_LEDGER")).await,
+            "teller" => streams::teller(&file, &setting("EVERLOOM_TEST_LEDGER")).await,
             other => panic!("unknown role {other}"),
         }
     });

@@ -176,6 +176,7 @@ impl Wants {
         self.trim_events = None;
         self.trim_keys = None;
         self.limits.trim_gates = None;
+        self.streams.trim.clear();
     }
 
     fn makes_rows(&self) -> bool {

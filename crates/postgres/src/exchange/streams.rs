@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use everloom_core::{Chunk, ChunkSpan, RowId, Stream, Summary};
+use everloom_core::{Chunk, ChunkSpan, ExecutionId, RowId, Stream, Summary};
 
 /// The frames of an execution that are live, or are not.
 pub(crate) type Sort = (RowId, bool);
@@ -20,6 +20,9 @@ pub(crate) struct StreamWants {
     /// The oldest chunks: as many as have so many frames together.
     pub(crate) oldest: BTreeMap<Sort, u64>,
     pub(crate) summaries: BTreeSet<RowId>,
+    /// Executions that are gone, and how many of their chunks are to be removed now, because the
+    /// rule wants to know how many there were.
+    pub(crate) trim: BTreeMap<Vec<RowId>, usize>,
 }
 
 /// The answers to [`StreamWants`].
@@ -29,12 +32,15 @@ pub(crate) struct LoadedStreams {
     /// In their order.
     pub(crate) oldest: BTreeMap<Sort, Vec<ChunkSpan>>,
     pub(crate) summaries: Vec<Summary>,
+    pub(crate) trimmed: BTreeMap<Vec<RowId>, usize>,
 }
 
 /// What a batch wrote.
 #[derive(Debug, Default)]
 pub(crate) struct StreamChanges {
     pub(crate) streams: Vec<Stream>,
+    /// Whose streams went on: for those who watch elsewhere.
+    pub(crate) of: Vec<ExecutionId>,
     /// Up to these frames, before new ones are added.
     pub(crate) dropped_chunks: Vec<(Sort, u64)>,
     pub(crate) new_chunks: Vec<Chunk>,

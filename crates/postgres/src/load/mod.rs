@@ -437,4 +437,5 @@ fn ask_trims(round: &mut Round<'_, Loaded>, wants: &Wants) {
             Ok(())
         });
     }
+    streams::ask_trims(round, wants);
 }

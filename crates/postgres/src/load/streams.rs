@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::exchange::{Loaded, Wants};
 use crate::link::params;
 use crate::round::Round;
-use crate::rows::{all, chunks, integer, streams, summaries};
+use crate::rows::{all, chunks, integer, limit, streams, summaries};
 use crate::sql;
 
 /// Adds all questions.
@@ -51,6 +51,17 @@ fn ask_streams(round: &mut Round<'_, Loaded>, wants: &Wants) {
     }
     if wants.summaries_along {
         round.ask(sql::summaries::ALONG, params(), keep_summaries);
+    }
+}
+
+/// What removes chunks of executions that are gone.
+pub(super) fn ask_trims(round: &mut Round<'_, Loaded>, wants: &Wants) {
+    for (gone, most) in wants.streams.trim.clone() {
+        let rows: Vec<i64> = gone.iter().map(|row| row.0).collect();
+        round.ask(sql::chunks::TRIM, params![rows, limit(most)], |rows, loaded| {
+            loaded.streams.trimmed.insert(gone, rows.len());
+            Ok(())
+        });
     }
 }
 

@@ -1,7 +1,7 @@
-use everloom_core::{RowId, Stream};
+use everloom_core::{KeptFrames, RowId, Stream};
 use tokio_postgres::Row;
 
-use super::{Columns, from_json, json};
+use super::{Columns, from_json, integer, json};
 use crate::error::Result;
 use crate::link::{Step, params};
 use crate::sql::streams as sql;
@@ -15,5 +15,9 @@ pub(crate) fn put(streams: &[Stream]) -> Result<Step> {
     let rows: Vec<i64> = streams.iter().map(|stream| stream.execution.0).collect();
     let states: Vec<String> =
         streams.iter().map(|stream| json(&stream.state)).collect::<Result<_>>()?;
-    Ok(Step::Prepared(sql::PUT, params![rows, states]))
+    let gone = |kept: fn(&Stream) -> KeptFrames| -> Vec<i64> {
+        streams.iter().map(|stream| integer(kept(stream).gone)).collect()
+    };
+    let (durable, live) = (gone(|stream| stream.state.durable), gone(|stream| stream.state.live));
+    Ok(Step::Prepared(sql::PUT, params![rows, durable, live, states]))
 }

@@ -1,4 +1,4 @@
-use everloom_core::{Fingerprint, NamespaceId, RowId, Waitpoint, WaitpointId};
+use everloom_core::{Fingerprint, NamespaceId, RowId, Waitpoint, WaitpointCourse, WaitpointId};
 use tokio_postgres::Row;
 
 use super::records::Records;
@@ -10,20 +10,29 @@ use crate::sql::waitpoints as sql;
 
 pub(crate) fn from_row(row: &Row) -> Result<Waitpoint> {
     let mut columns = Columns::of(row);
+    let execution = RowId(columns.take()?);
+    let seq = columns.count()?;
+    let id = WaitpointId(columns.take()?);
+    let namespace = NamespaceId(columns.take()?);
+    let (key, kid) = (columns.take()?, columns.take()?);
+    let fingerprint = columns
+        .bytes()?
+        .map(Fingerprint)
+        .ok_or_else(|| Fault::bug("a waitpoint has no fingerprint"))?;
+    let (created_at, expires_at) = (columns.time()?, columns.optional_time()?);
+    let WaitpointCourse { state, borne } = from_json(columns.take()?)?;
     Ok(Waitpoint {
-        execution: RowId(columns.take()?),
-        seq: columns.count()?,
-        id: WaitpointId(columns.take()?),
-        namespace: NamespaceId(columns.take()?),
-        key: columns.take()?,
-        kid: columns.take()?,
-        fingerprint: columns
-            .bytes()?
-            .map(Fingerprint)
-            .ok_or_else(|| Fault::bug("a waitpoint has no fingerprint"))?,
-        created_at: columns.time()?,
-        expires_at: columns.optional_time()?,
-        state: from_json(columns.take()?)?,
+        id,
+        namespace,
+        execution,
+        seq,
+        key,
+        kid,
+        fingerprint,
+        created_at,
+        expires_at,
+        state,
+        borne,
     })
 }
 
@@ -38,7 +47,7 @@ const COLUMNS: i32 = 11;
 pub(crate) fn add(waitpoints: &[Waitpoint]) -> Result<Step> {
     let mut records = Records::new(COLUMNS);
     for waitpoint in waitpoints {
-        let state = json(&waitpoint.state)?;
+        let state = json(&waitpoint.course())?;
         records
             .row()
             .put(waitpoint.execution.0)
@@ -64,6 +73,6 @@ pub(crate) fn save(waitpoints: &[Waitpoint]) -> Result<Step> {
         waitpoints.iter().map(|waitpoint| waitpoint.fingerprint.0.to_vec()).collect();
     let open: Vec<bool> = waitpoints.iter().map(Waitpoint::is_open).collect();
     let states: Vec<String> =
-        waitpoints.iter().map(|waitpoint| json(&waitpoint.state)).collect::<Result<_>>()?;
+        waitpoints.iter().map(|waitpoint| json(&waitpoint.course())).collect::<Result<_>>()?;
     Ok(Step::Prepared(sql::SAVE, params![rows, seqs, kids, fingerprints, open, states]))
 }

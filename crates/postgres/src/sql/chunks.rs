@@ -1,20 +1,39 @@
 use super::streams::streaming;
 
+/// Up to which frame those of a sort have been removed.
+macro_rules! gone {
+    ($gone:literal) => {
+        concat!(
+            "coalesce((
+                SELECT ",
+            $gone,
+            "
+                FROM streams
+                WHERE execution = $1
+            ), 0)"
+        )
+    };
+}
+
 /// The first $4 chunks of one sort that have frames from $2 to $3. Chunks do not overlap, so that only the
-/// last one that begins before the first frame can reach it.
+/// last one that begins before the first frame can reach it. No look goes below what was removed.
 macro_rules! with_frames {
-    ($live:literal, $order:literal) => {
+    ($live:literal, $gone:literal, $order:literal) => {
         concat!(
             "(
             SELECT *
             FROM chunks
             WHERE execution = $1 AND live = ",
             $live,
+            " AND first > ",
+            gone!($gone),
             " AND first >= coalesce((
                 SELECT first
                 FROM chunks
                 WHERE execution = $1 AND live = ",
             $live,
+            " AND first > ",
+            gone!($gone),
             " AND first <= $2
                 ORDER BY first DESC
                 LIMIT 1
@@ -63,18 +82,18 @@ macro_rules! enough {
 macro_rules! both {
     ($order:literal) => {
         concat!(
-            with_frames!("false", $order),
+            with_frames!("false", "gone", $order),
             "
         UNION ALL
         ",
-            with_frames!("true", $order)
+            with_frames!("true", "live_gone", $order)
         )
     };
 }
 
-pub(crate) const DURABLE: &str = enough!(with_frames!("false", ""), "");
+pub(crate) const DURABLE: &str = enough!(with_frames!("false", "gone", ""), "");
 
-pub(crate) const LAST_DURABLE: &str = enough!(with_frames!("false", " DESC"), " DESC");
+pub(crate) const LAST_DURABLE: &str = enough!(with_frames!("false", "gone", " DESC"), " DESC");
 
 pub(crate) const ANY: &str = enough!(both!(""), "");
 
@@ -92,6 +111,7 @@ macro_rules! oldest {
             SELECT chunks.first, chunks.last
             FROM chunks
             WHERE chunks.execution = wanted.execution AND chunks.live = wanted.live
+                AND chunks.first > wanted.gone
             ORDER BY chunks.first
             LIMIT wanted.frames
         ) AS chunks
@@ -104,8 +124,10 @@ macro_rules! oldest {
 pub(crate) const OLDEST: &str = concat!(
     "
     WITH wanted AS (
-        SELECT *
+        SELECT wanted.*,
+            coalesce(CASE WHEN wanted.live THEN live_gone ELSE gone END, 0) AS gone
         FROM unnest($1::bigint[], $2::boolean[], $3::bigint[]) AS wanted (execution, live, frames)
+        LEFT JOIN streams ON streams.execution = wanted.execution
     )",
     oldest!()
 );
@@ -114,8 +136,10 @@ pub(crate) const OLDEST_ALONG: &str = concat!(
     streaming!(
         ",
     wanted AS (
-        SELECT streaming.execution, sorts.live, sorts.frames
+        SELECT streaming.execution, sorts.live, sorts.frames,
+            CASE WHEN sorts.live THEN live_gone ELSE gone END AS gone
         FROM streaming
+        JOIN streams ON streams.execution = streaming.execution
         CROSS JOIN unnest($4::boolean[], $5::bigint[]) AS sorts (live, frames)
     )"
     ),
@@ -127,13 +151,30 @@ pub(crate) const ADD: &str = "
     SELECT *
     FROM unnest($1::chunks[])";
 
-/// A chunk that ends by then begins by then: only these are visited.
+/// A chunk that ends by then begins by then: only these are visited, and nothing that was removed before.
 pub(crate) const DROP: &str = "
+    WITH old AS (
+        SELECT old.*,
+            coalesce(CASE WHEN old.live THEN live_gone ELSE gone END, 0) AS gone
+        FROM unnest($1::bigint[], $2::boolean[], $3::bigint[]) AS old (execution, live, through)
+        LEFT JOIN streams ON streams.execution = old.execution
+    )
     DELETE FROM chunks
-    USING unnest($1::bigint[], $2::boolean[], $3::bigint[]) AS old (execution, live, through)
+    USING old
     WHERE chunks.execution = old.execution AND chunks.live = old.live
+        AND chunks.first > old.gone
         AND chunks.first <= old.through AND chunks.last <= old.through";
 
-pub(crate) const DROP_ALL: &str = "
+/// What is left of executions that are gone, which nobody else looks for.
+pub(crate) const TRIM: &str = "
+    WITH left_over AS MATERIALIZED (
+        SELECT chunks.execution, chunks.live, chunks.first
+        FROM unnest($1::bigint[]) AS gone (execution)
+        JOIN chunks ON chunks.execution = gone.execution
+        LIMIT $2
+    )
     DELETE FROM chunks
-    WHERE execution = ANY ($1)";
+    USING left_over
+    WHERE chunks.execution = left_over.execution AND chunks.live = left_over.live
+        AND chunks.first = left_over.first
+    RETURNING 1";

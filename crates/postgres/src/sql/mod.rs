@@ -31,6 +31,8 @@ pub(crate) mod routes;
 pub(crate) mod signals;
 pub(crate) mod signing_keys;
 pub(crate) mod steps;
+#[cfg(test)]
+mod stream_costs;
 pub(crate) mod streams;
 pub(crate) mod summaries;
 pub(crate) mod suspensions;

@@ -14,7 +14,7 @@ use crate::options::Options;
 use crate::target::Target;
 
 /// A connection to a schema of its own.
-fn link(name: &str) -> Link {
+pub(super) fn link(name: &str) -> Link {
     let url = std::env::var("EVERLOOM_TEST_POSTGRES").expect("EVERLOOM_TEST_POSTGRES is set");
     let url = format!("{url}?schema={name}_{}", std::process::id());
     let target = Arc::new(Target::parse(&url, &Options::default()).unwrap());
@@ -23,7 +23,7 @@ fn link(name: &str) -> Link {
     link
 }
 
-fn drop_schema(mut link: Link) {
+pub(super) fn drop_schema(mut link: Link) {
     let schema = link.target().schema.clone();
     link.script(&format!("DROP SCHEMA \"{schema}\" CASCADE")).unwrap();
 }
@@ -170,7 +170,7 @@ fn hot_statements_use_their_indexes() {
         (chunks::OLDEST, "chunks_pkey"),
         (chunks::OLDEST_ALONG, "chunks_pkey"),
         (chunks::DROP, "chunks_pkey"),
-        (chunks::DROP_ALL, "chunks_pkey"),
+        (chunks::TRIM, "chunks_pkey"),
         (summaries::OF, "summaries_pkey"),
         (summaries::ALONG, "summaries_pkey"),
         (summaries::DROP_ALL, "summaries_pkey"),
@@ -302,7 +302,7 @@ const CROWD: &str = "
     FROM generate_series(1001, 11000) AS n;";
 
 /// How many blocks and rows a statement looks at.
-fn looked_at(link: &mut Link, sql: &str, values: &str) -> (u64, u64) {
+pub(super) fn looked_at(link: &mut Link, sql: &str, values: &str) -> (u64, u64) {
     link.script(&format!("PREPARE asked AS {sql}")).unwrap();
     let explain = format!("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE asked{values}");
     let mut seen = (0, 0);

@@ -32,10 +32,12 @@ pub(crate) const FIND: &str = "
     WHERE execution = $1";
 
 pub(crate) const PUT: &str = "
-    INSERT INTO streams (execution, state)
+    INSERT INTO streams (execution, gone, live_gone, state)
     SELECT *
-    FROM unnest($1::bigint[], $2::text[])
+    FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[])
     ON CONFLICT (execution) DO UPDATE SET
+        gone = excluded.gone,
+        live_gone = excluded.live_gone,
         state = excluded.state";
 
 pub(crate) const DROP_ALL: &str = "

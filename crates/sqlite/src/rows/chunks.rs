@@ -1,7 +1,7 @@
 use everloom_core::{Chunk, ChunkSpan, RowId};
 use rusqlite::{Connection, Row, params};
 
-use super::{count, first, integer, json, json_column, run, run_on_one};
+use super::{count, first, integer, json, json_column, limit, run, run_on_one};
 use crate::error::{Fault, Result};
 use crate::sql::chunks as sql;
 
@@ -111,6 +111,13 @@ pub(crate) fn drop_oldest(
     run(conn, sql::DROP_OLDEST, params![execution.0, live, integer(through)]).map(drop)
 }
 
-pub(crate) fn drop_all(conn: &Connection, execution: RowId) -> Result<()> {
-    run(conn, sql::DROP_ALL, [execution.0]).map(drop)
+pub(crate) fn trim(conn: &Connection, gone: &[RowId], most: usize) -> Result<usize> {
+    let mut trimmed = 0;
+    for row in gone {
+        if trimmed == most {
+            break;
+        }
+        trimmed += run(conn, sql::TRIM, params![row.0, limit(most - trimmed)])?;
+    }
+    Ok(trimmed)
 }

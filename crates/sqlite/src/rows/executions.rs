@@ -9,8 +9,8 @@ use rusqlite::{Connection, Row, params};
 use uuid::Uuid;
 
 use super::{
-    all, chunks, count, edges, first, from_json, integer, joins, json, json_or_default, limit,
-    millis, optional_time, past_leases, payloads, run_on_one, signals, steps, streams, summaries,
+    all, count, edges, first, from_json, integer, joins, json, json_or_default, limit, millis,
+    optional_time, past_leases, payloads, run_on_one, signals, steps, streams, summaries,
     suspensions, tags, time, uses, waitpoints,
 };
 use crate::error::{Fault, Result};
@@ -286,7 +286,6 @@ pub(crate) fn remove(
         steps::drop_from(conn, row, 0)?;
     }
     if execution.beside.stream {
-        chunks::drop_all(conn, row)?;
         summaries::remove(conn, row)?;
         streams::remove(conn, row)?;
     }

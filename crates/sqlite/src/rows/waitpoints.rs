@@ -1,4 +1,4 @@
-use everloom_core::{Fingerprint, NamespaceId, RowId, Waitpoint, WaitpointId};
+use everloom_core::{Fingerprint, NamespaceId, RowId, Waitpoint, WaitpointCourse, WaitpointId};
 use rusqlite::{Connection, Row, params};
 use uuid::Uuid;
 
@@ -9,6 +9,7 @@ use crate::error::Result;
 use crate::sql::waitpoints as sql;
 
 fn from_row(row: &Row<'_>) -> Result<Waitpoint> {
+    let WaitpointCourse { state, borne } = json_column(row, 9)?;
     Ok(Waitpoint {
         execution: RowId(row.get(0)?),
         seq: row.get(1)?,
@@ -19,7 +20,8 @@ fn from_row(row: &Row<'_>) -> Result<Waitpoint> {
         fingerprint: Fingerprint(row.get(6)?),
         created_at: time(row, 7)?,
         expires_at: optional_time(row, 8)?,
-        state: json_column(row, 9)?,
+        state,
+        borne,
     })
 }
 
@@ -77,7 +79,7 @@ pub(crate) fn add(conn: &Connection, waitpoint: &Waitpoint) -> Result<()> {
         waitpoint.fingerprint.0,
         waitpoint.created_at.as_millis(),
         millis(waitpoint.expires_at),
-        json(&waitpoint.state)?,
+        json(&waitpoint.course())?,
         waitpoint.is_open()
     ];
     run_on_one(conn, sql::ADD, params)
@@ -85,7 +87,7 @@ pub(crate) fn add(conn: &Connection, waitpoint: &Waitpoint) -> Result<()> {
 
 pub(crate) fn save(conn: &Connection, waitpoint: &Waitpoint) -> Result<()> {
     let Waitpoint { execution, seq, kid, fingerprint, .. } = waitpoint;
-    let (state, is_open) = (json(&waitpoint.state)?, waitpoint.is_open());
+    let (state, is_open) = (json(&waitpoint.course())?, waitpoint.is_open());
     if is_open {
         let params = params![execution.0, seq, kid, fingerprint.0, state];
         if run(conn, sql::SAVE_OPEN, params)? == 1 {

@@ -51,6 +51,11 @@ pub(crate) const DROP_OLDEST: &str = "
     DELETE FROM chunks
     WHERE execution = ?1 AND live = ?2 AND first <= ?3 AND last <= ?3";
 
-pub(crate) const DROP_ALL: &str = "
+pub(crate) const TRIM: &str = "
     DELETE FROM chunks
-    WHERE execution = ?1";
+    WHERE id IN (
+        SELECT id
+        FROM chunks
+        WHERE execution = ?1
+        LIMIT ?2
+    )";

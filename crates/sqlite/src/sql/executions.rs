@@ -150,11 +150,20 @@ pub(crate) const READY_BELOW: &str = select!(
     ORDER BY priority DESC, rank, id"
 );
 
-/// The first lane and route after these of which something waits before a gate.
-pub(crate) const NEXT_LIMITED: &str = "
+/// The first route of a lane after one of which something waits before a gate. Apart from the next
+/// lane, because a comparison of both at once goes through all that waits in the lane.
+pub(crate) const NEXT_LIMITED_ROUTE: &str = "
     SELECT lane, route
     FROM executions INDEXED BY limited
-    WHERE gate = ?1 AND (lane, route) > (?2, ?3)
+    WHERE gate = ?1 AND lane = ?2 AND route > ?3
+    ORDER BY route
+    LIMIT 1";
+
+/// The first lane after one of which something waits before a gate, and its first route.
+pub(crate) const NEXT_LIMITED_LANE: &str = "
+    SELECT lane, route
+    FROM executions INDEXED BY limited
+    WHERE gate = ?1 AND lane > ?2
     ORDER BY lane, route
     LIMIT 1";
 

@@ -47,7 +47,8 @@ pub(crate) const DATA_VERSION: &str = "PRAGMA data_version";
 #[cfg(test)]
 mod tests {
     use super::{
-        chunks, signals, signing_keys, steps, streams, summaries, suspensions, waitpoints,
+        chunks, executions, gates, limits, passages, signals, signing_keys, steps, streams,
+        summaries, suspensions, turns, uses, waitpoints,
     };
     use crate::connect;
     use crate::location::Location;
@@ -99,16 +100,47 @@ mod tests {
         chunks::BY_ID,
         chunks::OLDEST,
         chunks::DROP_OLDEST,
-        chunks::DROP_ALL,
+        chunks::TRIM,
         summaries::OF,
         summaries::REMOVE,
     ];
 
+    /// Every statement about what limits work.
+    const LIMITS: &[&str] = &[
+        limits::BY_NAME,
+        limits::BY_ID,
+        limits::AFTER,
+        limits::REMOVE,
+        gates::FIND,
+        gates::BY_ID,
+        gates::FIRST,
+        gates::AFTER,
+        gates::SAVE,
+        gates::DROP_PASSAGES_OF_LIMIT,
+        gates::DROP_OF_LIMIT,
+        gates::TRIM_PASSAGES,
+        gates::TRIM,
+        passages::FIND,
+        passages::DROP_THROUGH,
+        uses::OF,
+        uses::OPEN,
+        uses::SAVE,
+        uses::DROP,
+        uses::DROP_ALL,
+        uses::DROP_OF_LIMIT,
+        turns::FIND,
+        turns::DROP_BEFORE,
+        executions::NEXT_LIMITED_ROUTE,
+        executions::NEXT_LIMITED_LANE,
+        executions::LIMITED,
+        executions::SAVE_POLICY,
+    ];
+
     #[test]
-    fn what_lies_beside_an_execution_is_neither_scanned_nor_sorted() {
+    fn what_lies_beside_an_execution_or_limits_it_is_neither_scanned_nor_sorted() {
         let location = Location::parse(":memory:").unwrap();
         let conn = connect::writer(&location, &Options::default()).unwrap();
-        for sql in MAIL.iter().chain(STREAMS) {
+        for sql in MAIL.iter().chain(STREAMS).chain(LIMITS) {
             let mut plan = conn.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
             let mut rows = plan.raw_query();
             let mut lines: Vec<String> = Vec::new();

@@ -64,6 +64,7 @@ pub(crate) fn waitpoint(namespace: NamespaceId, execution: RowId, seq: u32) -> W
         created_at: at(4),
         expires_at: None,
         state: WaitpointState::Pending,
+        borne: 0,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Rows to test a store with.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
+pub(crate) mod limits;
 pub(crate) mod mail;
 pub(crate) mod streams;
 

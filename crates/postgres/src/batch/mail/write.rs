@@ -48,6 +48,7 @@ impl WriteMail for Batch<'_> {
             kid: waitpoint.kid.clone(),
             fingerprint: waitpoint.fingerprint,
             state: waitpoint.state.clone(),
+            borne: waitpoint.borne,
             ..saved.clone()
         };
         self.overlay().mail.waitpoints.insert(place, row);

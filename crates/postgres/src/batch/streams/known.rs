@@ -15,6 +15,8 @@ pub(in crate::batch) struct Streams {
     pub(super) streams: BTreeMap<RowId, Option<Stream>>,
     pub(super) oldest: BTreeMap<Sort, Oldest>,
     pub(super) summaries: BTreeMap<RowId, Option<Summary>>,
+    /// How many chunks of executions that are gone a load has removed.
+    pub(super) trimmed: BTreeMap<Vec<RowId>, usize>,
 }
 
 /// The oldest chunks of a sort, and how many frames were asked for.
@@ -47,6 +49,7 @@ impl Streams {
     ) {
         caches.keep_streams(wants);
         let loaded = &mut loaded.streams;
+        self.trimmed.append(&mut loaded.trimmed);
         // What comes along with an execution that was not there to be locked may still change.
         loaded.streams.retain(|stream| executions.contains_key(&stream.execution));
         loaded.summaries.retain(|summary| executions.contains_key(&summary.execution));

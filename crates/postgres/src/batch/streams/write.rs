@@ -7,7 +7,9 @@ use super::super::Batch;
 impl WriteStreams for Batch<'_> {
     fn put_stream(&mut self, execution: &Execution, stream: &Stream) -> Result<()> {
         self.expect_execution(execution.row)?;
-        self.overlay().streams.streams.insert(execution.row, stream.clone());
+        let streams = &mut self.overlay().streams;
+        streams.streams.insert(execution.row, stream.clone());
+        streams.ids.insert(execution.row, execution.id);
         Ok(())
     }
 
@@ -31,6 +33,18 @@ impl WriteStreams for Batch<'_> {
             *dropped = through.max(*dropped);
         }
         Ok(())
+    }
+
+    fn trim_chunks(&mut self, gone: &[RowId], limit: usize) -> Result<usize> {
+        let is_new = self.overlay().streams.told_trimmed.insert(gone.to_vec());
+        match self.known.streams.trimmed.get(gone) {
+            Some(trimmed) if is_new => Ok(*trimmed),
+            Some(_) => Ok(0),
+            None => {
+                self.wants.streams.trim.insert(gone.to_vec(), limit);
+                Ok(0)
+            }
+        }
     }
 
     fn put_summary(&mut self, summary: &Summary) -> Result<()> {

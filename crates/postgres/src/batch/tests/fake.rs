@@ -145,6 +145,9 @@ fn make(tx: &mut dyn Transaction, wants: &Wants, loaded: &mut Loaded) -> Result<
     if let Some((by, limit)) = wants.trim_keys {
         loaded.trimmed_keys = tx.trim_keys(by, limit)?;
     }
+    for (gone, limit) in &wants.streams.trim {
+        loaded.streams.trimmed.insert(gone.clone(), tx.trim_chunks(gone, *limit)?);
+    }
     Ok(())
 }
 
