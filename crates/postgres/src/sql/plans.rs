@@ -196,6 +196,7 @@ fn hot_statements_use_their_indexes() {
         (gates::SAVE, "gates_pkey"),
         (gates::TRIM, "gates_idle"),
         (gates::TRIM, "passages_pkey"),
+        (gates::DROP, "gates_pkey"),
         (gates::DROP_OF, "gates_limit_id_namespace_key_key"),
         (gates::DROP_OF, "passages_pkey"),
         (passages::PAGES, "passages_pkey"),
