@@ -86,7 +86,7 @@ impl Batch<'_> {
             self.ask_gate_of(id, LimitSort::Budget, &one.budget, None);
         }
         for one in quotas {
-            self.ask_gate_of(id, LimitSort::Quota, &one.quota, one.key);
+            self.ask_gate_of(id, LimitSort::Quota, &one.quota, one.key.as_deref());
         }
     }
 }
