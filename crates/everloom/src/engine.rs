@@ -287,10 +287,12 @@ impl Engine {
         let namespace = claim.namespace.clone();
         let undelivered = move |claimed| match claimed {
             ClaimedExecution::Leased(lease) => {
-                give_back(&driver, &namespace, Claimed { leases: vec![*lease], grants: vec![] });
+                let claimed = Claimed { leases: vec![*lease], ..Claimed::default() };
+                give_back(&driver, &namespace, claimed);
             }
             ClaimedExecution::Granted(grant) => {
-                give_back(&driver, &namespace, Claimed { leases: vec![], grants: vec![grant] });
+                let claimed = Claimed { grants: vec![grant], ..Claimed::default() };
+                give_back(&driver, &namespace, claimed);
             }
             ClaimedExecution::Refused { .. } => {}
         };

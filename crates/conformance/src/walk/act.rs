@@ -7,13 +7,14 @@ use super::{CAPABILITIES, KINDS, LANES, POPULATION, WORKERS, Walk};
 use crate::fixtures::*;
 use crate::flow_lab::*;
 
-const OPEN: [Status; 6] = [
+const OPEN: [Status; 7] = [
     Status::Waiting,
     Status::Resumable,
     Status::Delayed,
     Status::Granted,
     Status::Active,
     Status::Suspended,
+    Status::RateLimited,
 ];
 
 /// How often one execution is replayed.
@@ -30,7 +31,8 @@ impl Walk<'_> {
         if self.seen.is_empty() || (few && self.random.percent(90)) {
             return self.submit();
         }
-        match self.random.below(120) {
+        match self.random.below(130) {
+            120.. => self.change_limits(),
             100.. => self.answer(),
             0..=3 => self.submit(),
             4 => self.submit_flow(),
@@ -103,6 +105,11 @@ impl Walk<'_> {
             "retry": { "max_retries": random.below(3) },
         }));
         new.policy.attempt_timeout = random.percent(30).then(|| secs(1 + random.below(40)));
+        if random.percent(30) {
+            new = new.tag("a", random.one_of(&["1", "2"]));
+        }
+        let Policy { quotas, budgets, concurrency_key, .. } = self.limits();
+        new.policy = Policy { quotas, budgets, concurrency_key, ..new.policy };
         self.apply(submit([new]));
     }
 
@@ -252,7 +259,7 @@ impl Walk<'_> {
     }
 
     /// A lease that is held, most of the time.
-    fn lease(&mut self) -> Leased {
+    pub(super) fn lease(&mut self) -> Leased {
         let current = |lease: &&Leased| {
             self.seen.get(&lease.id()).is_some_and(|view| view.epoch == lease.lease.epoch)
         };
@@ -308,7 +315,8 @@ impl Walk<'_> {
                 self.apply(RevokeLease::new(id));
             }
             7..=8 => {
-                let id = self.any_in(|status| status == Status::Granted);
+                let wanted = self.random.one_of(&[Status::Granted, Status::RateLimited]);
+                let id = self.any_in(|status| status == wanted);
                 self.apply(hold(id));
             }
             9 => {
@@ -360,7 +368,12 @@ impl Walk<'_> {
             0 => drop(self.apply(pause(lane))),
             1 => drop(self.apply(drain(lane))),
             2..=5 => drop(self.apply(resume(lane))),
-            6 => drop(self.apply(put_lane(lane, Defaults::default()))),
+            6 => {
+                let by_tag = Some("a".to_owned());
+                let terms = FairTerms { by_tag, weights: [("1".to_owned(), 3)].into() };
+                let fairness = self.random.percent(50).then_some(terms);
+                self.apply(PutLane { fairness, ..put_lane(lane, Defaults::default()) });
+            }
             _ => {
                 let max = 2 + u32::try_from(self.random.below(6)).unwrap_or(0);
                 self.apply(cap(lane, max));

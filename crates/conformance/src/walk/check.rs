@@ -9,7 +9,7 @@ use crate::flow_lab::*;
 /// What there is, as a reader sees it.
 pub(super) type Seen = BTreeMap<ExecutionId, ExecutionView>;
 
-fn owned(status: Status) -> bool {
+pub(super) fn owned(status: Status) -> bool {
     matches!(status, Status::Granted | Status::Active)
 }
 
@@ -35,6 +35,7 @@ impl Walk<'_> {
         for (id, view) in &now {
             check_shape(view);
             let news = told.get(id).map_or(&[][..], Vec::as_slice);
+            self.note_passed(earlier.get(id), view, news);
             let born = news.iter().any(|event| event.kind == EventKind::Submitted);
             assert!(born || earlier.contains_key(id), "{id} came from nowhere");
             if born && news.len() == 1 {
@@ -58,6 +59,8 @@ impl Walk<'_> {
         self.check_flows();
         self.check_counts(&now);
         self.check_slots(&now);
+        self.passed.retain(|id, _| now.contains_key(id));
+        self.check_limits(&now);
         self.seen = now;
     }
 
@@ -205,13 +208,16 @@ fn check_shape(view: &ExecutionView) {
 }
 
 /// Why the state changed, as the event tells it.
-fn cause(event: &Event, from: Status) -> Option<Cause> {
+pub(super) fn cause(event: &Event, from: Status) -> Option<Cause> {
     let said = |field: &str| event.data.as_ref().and_then(|data| data.get(field));
     let reason = || said("reason").and_then(|reason| reason.as_str());
     Some(match event.kind {
         EventKind::Submitted => Cause::Submit,
         EventKind::BecameReady if from == Status::WaitingChildren => Cause::Join,
+        EventKind::BecameReady if from == Status::RateLimited => Cause::Free,
         EventKind::BecameReady => Cause::Due,
+        EventKind::Limited => Cause::Limit,
+        EventKind::Paused => Cause::Pause,
         EventKind::Skipped => Cause::Join,
         EventKind::Delayed => Cause::Delay,
         EventKind::Retrying => Cause::Fail,
@@ -234,7 +240,7 @@ fn cause(event: &Event, from: Status) -> Option<Cause> {
         EventKind::Cancelled => Cause::Cancel,
         EventKind::Expired => Cause::Deadline,
         EventKind::Replayed => Cause::Replay,
-        EventKind::Held if from == Status::Granted => Cause::Hold,
+        EventKind::Held if matches!(from, Status::Granted | Status::RateLimited) => Cause::Hold,
         EventKind::Claimed if from == Status::Granted => Cause::Redeem,
         EventKind::Claimed => Cause::Claim,
         EventKind::Granted => Cause::Grant,

@@ -2,6 +2,7 @@
 
 mod act;
 mod check;
+mod limit;
 mod mail;
 pub(crate) mod random;
 mod stream;
@@ -14,7 +15,8 @@ use everloom_core::*;
 use crate::Lab;
 use crate::fixtures::*;
 use crate::flow_lab::*;
-use check::Seen;
+use check::{Seen, owned};
+use limit::Passed;
 use mail::Mail;
 use random::Random;
 use stream::Told;
@@ -46,6 +48,10 @@ pub(crate) struct Walk<'a> {
     /// The kind and the result of each recorded step.
     recorded: BTreeMap<ExecutionId, BTreeMap<String, (String, Payload)>>,
     mail: BTreeMap<ExecutionId, Mail>,
+    /// The limits that owned work has passed.
+    passed: BTreeMap<ExecutionId, Vec<Passed>>,
+    /// Those that were passed in the last step.
+    fresh: Vec<Passed>,
     /// What was put out.
     streams: BTreeMap<ExecutionId, Told>,
     /// The execution that was to put something out last.
@@ -71,7 +77,7 @@ impl<'a> Walk<'a> {
             lab.ok(put_lane(lane, Defaults::default()));
         }
         let now = lab.see(ReadEvents { from: From::Now, ..ReadEvents::default() });
-        Self {
+        let mut walk = Self {
             lab,
             random: Random::new(seed),
             seed,
@@ -85,13 +91,17 @@ impl<'a> Walk<'a> {
             keys: BTreeMap::new(),
             recorded: BTreeMap::new(),
             mail: BTreeMap::new(),
+            passed: BTreeMap::new(),
+            fresh: vec![],
             streams: BTreeMap::new(),
             put_out: None,
             seen: Seen::new(),
             cursor: From::After(now.next),
             terminal_events: BTreeMap::new(),
             taken: HashSet::new(),
-        }
+        };
+        walk.make_limits();
+        walk
     }
 
     pub(crate) fn take_steps(&mut self, steps: usize) {
@@ -125,6 +135,12 @@ impl<'a> Walk<'a> {
             self.lab.ok(resume(lane));
             self.lab.ok(put_lane(lane, Defaults::default()));
         }
+        for view in self.lab.list(ListExecutions::default()) {
+            if owned(view.status) {
+                self.lab.ok(RevokeLease::new(view.id));
+            }
+        }
+        self.drain_limits();
         // Leases run out first, and the waits that follow from that second.
         self.lab.advance(hours(1));
         self.lab.advance(hours(1));

@@ -198,7 +198,7 @@ impl Drop for Seat {
 
 #[cfg(test)]
 mod tests {
-    use everloom_core::{Defaults, Lane, LaneId, LaneMode, Namespace, NamespaceId, RouteId};
+    use everloom_core::{Defaults, Lane, LaneId, Namespace, NamespaceId, NamespaceLimits, RouteId};
 
     use super::*;
 
@@ -219,23 +219,19 @@ mod tests {
     }
 
     fn work(lane: &str, route: Option<(&str, &[&str])>, count: usize) -> ReadyWork {
-        let defaults = Defaults::default();
         let id = NamespaceId(1);
         let route = route.map(|(kind, capabilities)| {
             let capabilities = owned(capabilities);
             Arc::new(Route { id: RouteId(1), kind: kind.into(), capabilities })
         });
         ReadyWork {
-            namespace: Arc::new(Namespace { id, name: "ns".into(), defaults: defaults.clone() }),
-            lane: Arc::new(Lane {
-                id: LaneId(1),
-                namespace: id,
-                name: lane.into(),
-                mode: LaneMode::Open,
-                max_active: None,
-                active: 0,
-                defaults,
+            namespace: Arc::new(Namespace {
+                id,
+                name: "ns".into(),
+                defaults: Defaults::default(),
+                limits: NamespaceLimits::default(),
             }),
+            lane: Arc::new(Lane::new(LaneId(1), id, lane)),
             route,
             count,
         }

@@ -186,8 +186,8 @@ impl Wants {
         self.new_routes.clear();
         self.trim_events = None;
         self.trim_keys = None;
-        self.limits.trim_gates = None;
         self.streams.trim.clear();
+        self.limits.trim_gates = None;
     }
 
     fn makes_rows(&self) -> bool {
