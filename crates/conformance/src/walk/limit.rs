@@ -129,6 +129,26 @@ impl Walk<'_> {
         self.apply(call);
     }
 
+    /// Does the next thing after which work that runs under a budget is paused.
+    pub(super) fn breach_what_pauses(&mut self) {
+        let name = BUDGETS[0];
+        let runs = |view: &ExecutionView| {
+            view.status == Status::Active
+                && view.policy.budgets.iter().any(|one| one.budget == name)
+        };
+        if !self.seen.values().any(runs) {
+            return self.act();
+        }
+        match (self.lab.budget_named(name).breach, self.random.percent(50)) {
+            (None, _) => drop(self.apply(Spend { budgets: names([name]), ..spend_of_b(1000) })),
+            (Some(_), true) => drop(self.apply(Tick::default())),
+            (Some(_), false) => {
+                self.lab.pass(ms(self.random.below(1000)));
+                self.apply(Tick::default());
+            }
+        }
+    }
+
     fn limit_and_place(&mut self) -> (LimitName, AttachTo) {
         let limit = match self.random.percent(50) {
             true => quota_named(self.random.one_of(&QUOTAS)),
@@ -246,7 +266,7 @@ impl Walk<'_> {
             assert_eq!(status.active, active.remove(&place).unwrap_or(0), "budget {name}");
             let usage = status.usage["tokens"];
             assert!(Some(usage.spent) <= usage.hard, "budget {name} has {usage:?}");
-            if self.steps.is_multiple_of(10) {
+            if self.steps.is_multiple_of(50) {
                 assert_eq!(usage.reserved, self.put_by(name, now), "put by in budget {name}");
             }
         }
@@ -298,7 +318,8 @@ impl Walk<'_> {
             );
             let capabilities = super::CAPABILITIES.map(str::to_owned).into();
             for lease in self.lab.claims(Claim { capabilities, ..from_lanes(LANES) }) {
-                self.lab.ok(complete(&lease));
+                // The end of one may have ended others.
+                let _ = self.lab.apply(complete(&lease));
             }
         }
         for name in QUOTAS {
