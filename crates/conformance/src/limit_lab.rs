@@ -19,8 +19,9 @@ pub fn in_each(limit: u64, window: Duration) -> QuotaTerms {
 }
 
 /// The same for each value of a tag.
-pub fn by_tag(tag: &str, terms: QuotaTerms) -> QuotaTerms {
-    QuotaTerms { by_tag: Some(tag.to_owned()), ..terms }
+pub fn by_tag(tag: &str, mut terms: QuotaTerms) -> QuotaTerms {
+    terms.by_tag = Some(tag.to_owned());
+    terms
 }
 
 /// Makes the quota `q`.

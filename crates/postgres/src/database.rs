@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use everloom_core::{Error, LaneId, NamespaceId, Read, Result, Timestamp};
+use everloom_core::{
+    Error, LaneId, ListScan, ListSlice, NamespaceId, Read, Result, RowId, Timestamp,
+};
 use uuid::Uuid;
 
 use crate::batch::Rows;
@@ -320,6 +322,16 @@ impl Rows for &mut Database {
 
     fn rollback(&mut self) {
         Database::end(self);
+    }
+
+    fn list(
+        &mut self,
+        filter: &ListScan,
+        below: Option<RowId>,
+        limit: usize,
+        scan: usize,
+    ) -> Result<ListSlice> {
+        self.direct().list(filter, below, limit, scan)
     }
 
     fn direct(&mut self) -> Box<dyn Read + '_> {

@@ -301,6 +301,10 @@ fn flush_limits(changes: &Changes, steps: &mut Vec<Step>) -> Result<()> {
     if !changes.gates.is_empty() {
         steps.push(gates::save(&changes.gates)?);
     }
+    if !changes.dropped_gates.is_empty() {
+        let rows: Vec<i64> = changes.dropped_gates.iter().map(|row| row.0).collect();
+        steps.push(Step::Prepared(sql::gates::DROP, params![rows]));
+    }
     if !changes.dropped_passages.is_empty() {
         steps.push(passages::remove(&changes.dropped_passages));
     }

@@ -2,47 +2,15 @@
 //! in-memory one over the same rows, within transactions and after them.
 
 mod common;
+#[path = "common/deeds.rs"]
+mod deeds;
 
 use std::fmt::Debug;
 
 use common::Schema;
+use deeds::{Deed, Dice, Stopped, at, deed};
 use everloom_core::*;
 use uuid::Uuid;
-
-struct Stopped;
-
-impl Clock for Stopped {
-    fn now(&self) -> Timestamp {
-        at(1)
-    }
-}
-
-fn at(millis: i64) -> Timestamp {
-    Timestamp::from_millis(millis)
-}
-
-/// Numbers that look random and are the same in every run with a seed.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u32) -> u32 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let high = u32::try_from(self.0 >> 33).unwrap_or(0);
-        high % sides
-    }
-
-    fn toss(&mut self) -> bool {
-        self.roll(2) == 0
-    }
-}
-
-/// Something done to a transaction, and what it says.
-type Deed = Box<dyn Fn(&mut dyn Tx) -> Result<String>>;
-
-fn deed<T: Debug>(deed: impl Fn(&mut dyn Tx) -> Result<T> + 'static) -> Deed {
-    Box::new(move |tx| Ok(format!("{:?}", deed(tx)?)))
-}
 
 fn suspension(row: RowId, number: u32, run: u32, dice: &mut Dice) -> Suspension {
     let condition = Condition::all([Condition::at("a"), Condition::approval("b", 2)]);

@@ -17,11 +17,20 @@ const OPEN: [Status; 7] = [
     Status::RateLimited,
 ];
 
+/// More than so many executions slow the walk down: every step looks at all of them.
+const CROWD: usize = 3 * POPULATION;
+
 /// How often one execution is replayed.
 const MAX_REPLAYS: u32 = 4;
 
 /// How many leases and grants are remembered for late calls.
 const MEMORY: usize = 40;
+
+/// Whether time alone leads along such an edge.
+fn is_time(cause: Cause) -> bool {
+    use Cause::{Deadline, Due, GrantLapsed, LeaseExpired, SuspensionTimeout};
+    matches!(cause, Deadline | Due | GrantLapsed | LeaseExpired | SuspensionTimeout)
+}
 
 impl Walk<'_> {
     /// Does one thing: a single command, or a moment that passes.
@@ -30,6 +39,9 @@ impl Walk<'_> {
         let few = self.seen.len() < POPULATION;
         if self.seen.is_empty() || (few && self.random.percent(90)) {
             return self.submit();
+        }
+        if self.seen.len() > CROWD && self.random.percent(20) {
+            return self.make_room();
         }
         match self.random.below(130) {
             120.. => self.change_limits(),
@@ -45,6 +57,51 @@ impl Walk<'_> {
             85..=86 => self.change_lane(),
             87..=89 => self.change_worker(),
             _ => self.let_time_pass(),
+        }
+    }
+
+    /// Removes something that is over.
+    fn make_room(&mut self) {
+        match self.flows.is_empty() || self.random.percent(30) {
+            true => {
+                let id = self.any_in(Status::is_terminal);
+                self.apply(delete(id));
+            }
+            false => {
+                let id = self.random.one_of(&self.flows);
+                self.apply(delete_flow(id));
+            }
+        }
+    }
+
+    /// Does what leads along an edge, if something stands where it begins.
+    pub(super) fn follow(&mut self, edge: &Transition) {
+        let then = match edge.to {
+            Status::Waiting => Some(false),
+            Status::Resumable => Some(true),
+            _ => None,
+        };
+        let stands_there = |view: &&ExecutionView| {
+            let interrupted = view.axes.attempt_state == Attempt::AttemptInterrupted;
+            Some(view.status) == edge.from && then.is_none_or(|then| then == interrupted)
+        };
+        let there: Vec<_> =
+            self.seen.values().filter(stands_there).map(|view| (view.id, view.due_at)).collect();
+        if there.is_empty() {
+            return self.act();
+        }
+        match (edge.cause, self.random.one_of(&there)) {
+            (Cause::Pause, _) => self.breach_what_pauses(),
+            (Cause::Hold, (id, _)) => drop(self.apply(hold(id))),
+            (Cause::WorkerGone, (id, _)) => {
+                let owner = self.seen[&id].worker.clone().unwrap_or_default();
+                self.apply(mark_dead(&owner));
+            }
+            (cause, (_, Some(due_at))) if is_time(cause) && due_at > self.lab.now() => {
+                self.lab.set_clock(due_at);
+                self.apply(Tick::default());
+            }
+            _ => self.act(),
         }
     }
 

@@ -51,7 +51,7 @@ impl Walk<'_> {
 
     fn budget_terms(&mut self, name: &str, hard: u64) -> BudgetTerms {
         let terms = dimensions([("tokens", Some(hard), Some(hard / 2)), ("calls", None, None)]);
-        let terms = BudgetTerms { grace: secs(self.random.below(4)), ..terms };
+        let terms = BudgetTerms { grace: ms(self.random.below(1000)), ..terms };
         match name {
             "pauses" => on_breach(OnBreach::Pause, terms),
             "begins" => each(secs(30), terms),
@@ -70,7 +70,8 @@ impl Walk<'_> {
             }
         }
         for name in BUDGETS {
-            if random.percent(15) {
+            // To be paused takes more luck than anything else.
+            if random.percent(if name == "pauses" { 30 } else { 15 }) {
                 policy.budgets.push(budget(name, random.below(6)));
             }
         }
@@ -84,22 +85,23 @@ impl Walk<'_> {
     /// Spends, or changes what a limit allows or applies to.
     pub(super) fn change_limits(&mut self) {
         match self.random.below(20) {
-            0..=9 => self.spend(),
-            10..=11 => {
+            0..=7 => self.spend(),
+            8..=9 => {
                 let name = self.random.one_of(&QUOTAS);
                 let terms = self.quota_terms(name);
                 self.apply(UpdateQuota { quota: name.to_owned(), ..update(terms) });
             }
-            12..=13 => {
+            10..=11 => {
                 let name = self.random.one_of(&BUDGETS);
                 // What was spent stays below the limit as long as that is not lowered under it.
                 let hard = self.lab.used_of(name).0 + self.random.below(20);
                 let terms = self.budget_terms(name, hard);
                 self.apply(UpdateBudget { budget: name.to_owned(), ..revise(terms) });
             }
-            14 => {
-                let budget = self.random.one_of(&BUDGETS).to_owned();
-                self.apply(ResetBudget { budget, ..reset() });
+            12..=14 => {
+                let breached = BUDGETS.map(|name| self.lab.budget_named(name).breach.is_some());
+                let index = breached.iter().position(|breached| *breached).unwrap_or(0);
+                self.apply(ResetBudget { budget: BUDGETS[index].to_owned(), ..reset() });
             }
             15 => {
                 let id = self.any_in(|_| true);
@@ -112,7 +114,8 @@ impl Walk<'_> {
     }
 
     fn spend(&mut self) {
-        let amount = 1 + self.random.below(8);
+        let most = self.random.one_of(&[8, 8, 50]);
+        let amount = 1 + self.random.below(most);
         let mut call = match (self.leases.is_empty(), self.random.percent(80)) {
             (false, true) => {
                 let lease = self.lease();
@@ -124,6 +127,26 @@ impl Walk<'_> {
         };
         call.key = self.random.percent(10).then(|| format!("{amount}"));
         self.apply(call);
+    }
+
+    /// Does the next thing after which work that runs under a budget is paused.
+    pub(super) fn breach_what_pauses(&mut self) {
+        let name = BUDGETS[0];
+        let runs = |view: &ExecutionView| {
+            view.status == Status::Active
+                && view.policy.budgets.iter().any(|one| one.budget == name)
+        };
+        if !self.seen.values().any(runs) {
+            return self.act();
+        }
+        match (self.lab.budget_named(name).breach, self.random.percent(50)) {
+            (None, _) => drop(self.apply(Spend { budgets: names([name]), ..spend_of_b(1000) })),
+            (Some(_), true) => drop(self.apply(Tick::default())),
+            (Some(_), false) => {
+                self.lab.pass(ms(self.random.below(1000)));
+                self.apply(Tick::default());
+            }
+        }
     }
 
     fn limit_and_place(&mut self) -> (LimitName, AttachTo) {
@@ -243,7 +266,7 @@ impl Walk<'_> {
             assert_eq!(status.active, active.remove(&place).unwrap_or(0), "budget {name}");
             let usage = status.usage["tokens"];
             assert!(Some(usage.spent) <= usage.hard, "budget {name} has {usage:?}");
-            if self.steps.is_multiple_of(10) {
+            if self.steps.is_multiple_of(50) {
                 assert_eq!(usage.reserved, self.put_by(name, now), "put by in budget {name}");
             }
         }
@@ -295,7 +318,8 @@ impl Walk<'_> {
             );
             let capabilities = super::CAPABILITIES.map(str::to_owned).into();
             for lease in self.lab.claims(Claim { capabilities, ..from_lanes(LANES) }) {
-                self.lab.ok(complete(&lease));
+                // The end of one may have ended others.
+                let _ = self.lab.apply(complete(&lease));
             }
         }
         for name in QUOTAS {

@@ -106,17 +106,24 @@ impl<'a> Walk<'a> {
 
     pub(crate) fn take_steps(&mut self, steps: usize) {
         for _ in 0..steps {
-            self.steps += 1;
-            self.stale = None;
-            self.put_out = None;
-            self.act();
-            self.check();
+            self.step(Self::act);
         }
+    }
+
+    fn step(&mut self, act: impl FnOnce(&mut Self)) {
+        self.steps += 1;
+        self.stale = None;
+        self.put_out = None;
+        act(self);
+        self.check();
     }
 
     pub(crate) fn take_steps_until_every_transition_was_taken(&mut self, most: usize) {
         while self.steps < most && !self.missing().is_empty() {
-            self.take_steps(100);
+            // Every other step goes where the walk has not been yet.
+            let edge = self.random.one_of(&self.missing());
+            self.step(|walk| walk.follow(edge));
+            self.step(Self::act);
         }
         let missing: Vec<_> = self.missing().iter().map(ToString::to_string).collect();
         assert!(missing.is_empty(), "never taken: {}", missing.join(", "));

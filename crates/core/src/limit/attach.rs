@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::budget::note;
-use super::gate::{let_go, use_of};
+use super::gate::use_of;
+use super::queue::let_go;
 use super::{check_uses_exist, find};
 use crate::cancel::already_terminal;
 use crate::chore::ChoreKind;

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::budget::note;
-use super::gate::{budget_course, budget_gate, budget_terms, wait};
+use super::gate::{budget_course, budget_gate, budget_terms};
+use super::queue::wait;
 use super::under;
 use crate::cancel::ask_to_stop;
 use crate::chore::{ChoreKind, Slice};

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::find;
-use super::gate::{budget_course, budget_gate, budget_terms, open, use_of};
+use super::gate::{budget_course, budget_gate, budget_terms, use_of};
+use super::queue::open;
 use crate::cancel::operator;
 use crate::command::{Command, Context};
 use crate::event::{EventKind, NewEvent};

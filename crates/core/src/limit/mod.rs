@@ -10,7 +10,9 @@ mod budget;
 mod course;
 mod fair;
 mod gate;
+mod queue;
 mod quota;
+mod rate;
 mod read;
 mod spend;
 
@@ -30,7 +32,8 @@ pub use spend::{Spend, Spent};
 pub(crate) use attach::{attach_members, joined};
 pub(crate) use breach::{bite, pause, unpause};
 pub(crate) use fair::{advance, after_all, rank};
-pub(crate) use gate::{admit, gone, left, look, reconsider, retagged};
+pub(crate) use gate::{admit, left};
+pub(crate) use queue::{gone, look, reconsider, retagged};
 pub(crate) use read::what_for;
 
 use std::sync::Arc;

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::budget::load_budget;
 use super::find;
-use super::gate::{budget_terms, opens_at};
+use super::gate::budget_terms;
+use super::queue::opens_at;
 use crate::command::{Context, Query};
 use crate::event::default_page;
 use crate::lease::{load, namespace_of};

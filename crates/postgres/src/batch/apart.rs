@@ -2,7 +2,9 @@
 
 use std::mem::take;
 
-use everloom_core::{Clock, Error, Job, Read, Result, Settings, Timestamp, run_within};
+use everloom_core::{
+    Clock, Error, Job, ListScan, ListSlice, Read, Result, RowId, Settings, Timestamp, run_within,
+};
 
 use super::known::Known;
 use super::{Batch, Caches, Rows};
@@ -70,6 +72,10 @@ impl Rows for NoRows {
     }
 
     fn rollback(&mut self) {}
+
+    fn list(&mut self, _: &ListScan, _: Option<RowId>, _: usize, _: usize) -> Result<ListSlice> {
+        Err(Error::bug("a submission lists nothing"))
+    }
 
     fn direct(&mut self) -> Box<dyn Read + '_> {
         unreachable!("a submission asks only what is batched")

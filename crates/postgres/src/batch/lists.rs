@@ -66,6 +66,7 @@ impl Batch<'_> {
             }
             return unknown;
         }
+        let free = self.with_freed(free, lane, routes, limit);
         for one in free.iter().filter(|one| one.beside.limits) {
             self.ask_uses(one.row);
         }

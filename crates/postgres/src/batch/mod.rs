@@ -31,7 +31,9 @@ mod tests;
 mod ties;
 mod write;
 
-use everloom_core::{Clock, Error, Read, Result, Timestamp, Transaction};
+use everloom_core::{
+    Clock, Error, ListScan, ListSlice, Read, Result, RowId, Timestamp, Transaction,
+};
 
 use crate::exchange::{Changes, Loaded, Wants};
 use crate::options::TimeSource;
@@ -52,7 +54,16 @@ pub(crate) trait Rows {
     /// Ends without a trace. Also called after a commit that failed.
     fn rollback(&mut self);
 
-    /// Answers questions that are not worth batching.
+    /// Executions that match, newest first: not locked, and without what was not written yet.
+    fn list(
+        &mut self,
+        filter: &ListScan,
+        below: Option<RowId>,
+        limit: usize,
+        scan: usize,
+    ) -> Result<ListSlice>;
+
+    /// Answers questions that no command asks, and that are not worth batching.
     fn direct(&mut self) -> Box<dyn Read + '_>;
 }
 

@@ -321,7 +321,7 @@ impl Read for Batch<'_> {
         limit: usize,
         scan: usize,
     ) -> Result<ListSlice> {
-        self.rows.direct().list(filter, below, limit, scan)
+        self.rows.list(filter, below, limit, scan)
     }
 
     fn counts(&mut self, namespace: NamespaceId, lane: Option<LaneId>) -> Result<Vec<Count>> {

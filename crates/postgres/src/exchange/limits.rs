@@ -101,6 +101,7 @@ pub(crate) struct LimitChanges {
     pub(crate) dropped: Vec<Arc<Limit>>,
     pub(crate) limits: Vec<Arc<Limit>>,
     pub(crate) gates: Vec<Gate>,
+    pub(crate) dropped_gates: Vec<GateRow>,
     /// Through these numbers.
     pub(crate) dropped_passages: Vec<(GateRow, u64)>,
     pub(crate) passages: Vec<(GateRow, Passage)>,

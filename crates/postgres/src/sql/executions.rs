@@ -350,8 +350,8 @@ pub(crate) const LIST_TROUBLED: &str = select!(
 );
 
 /// What waits before some gates: of every lane and route that is there the first ones, as many as
-/// wanted, whatever else waits. Queues are found by leaping from one to the next. The sum keeps the
-/// planner from looking through all executions in their order.
+/// wanted, whatever else waits. Queues are found by leaping from one to the next; the offsets keep the
+/// planner from going through all that waits, or through all executions.
 ///
 /// Waits for what others have locked, and does not skip it: whoever opens a gate and finds nobody to
 /// free may be the last one to look for long.
@@ -359,29 +359,33 @@ macro_rules! limited {
     ($lock:literal) => {
         select!(
             "
-    FROM unnest($1::bigint[], $2::bigint[]) AS wanted (gate, most)
-    CROSS JOIN LATERAL (
-        WITH RECURSIVE queues (lane, route) AS (
-            (
-                SELECT lane, route
-                FROM executions
-                WHERE gate = wanted.gate
-                ORDER BY lane, route
-                LIMIT 1
+    FROM (
+        SELECT wanted.gate, heads.id
+        FROM unnest($1::bigint[], $2::bigint[]) AS wanted (gate, most)
+        CROSS JOIN LATERAL (
+            WITH RECURSIVE queues (lane, route) AS (
+                (
+                    SELECT lane, route
+                    FROM executions
+                    WHERE gate = wanted.gate
+                    ORDER BY lane, route
+                    LIMIT 1
+                )
+                UNION ALL
+                SELECT next.lane, next.route
+                FROM queues
+                CROSS JOIN LATERAL (
+                    SELECT lane, route
+                    FROM executions
+                    WHERE gate = wanted.gate AND (lane, route) > (queues.lane, queues.route)
+                    ORDER BY lane, route
+                    LIMIT 1
+                ) AS next
             )
-            UNION ALL
-            SELECT next.lane, next.route
+            SELECT lane, route
             FROM queues
-            CROSS JOIN LATERAL (
-                SELECT lane, route
-                FROM executions
-                WHERE gate = wanted.gate AND (lane, route) > (queues.lane, queues.route)
-                ORDER BY lane, route
-                LIMIT 1
-            ) AS next
-        )
-        SELECT heads.id
-        FROM queues
+            OFFSET 0
+        ) AS queues
         CROSS JOIN LATERAL (
             SELECT id
             FROM executions
@@ -389,14 +393,21 @@ macro_rules! limited {
             ORDER BY priority DESC, rank, id
             LIMIT wanted.most
         ) AS heads
+        ORDER BY heads.id
+        OFFSET 0
     ) AS heads
-    JOIN executions ON executions.id = heads.id AND executions.gate = wanted.gate
-    ORDER BY executions.id + 0",
-            $lock
+    CROSS JOIN LATERAL (
+        SELECT *
+        FROM executions
+        WHERE id = heads.id AND gate = heads.gate
+        OFFSET 0",
+            $lock,
+            "
+    ) AS executions"
         )
     };
 }
 
 pub(crate) const LIMITED: &str = limited!("");
-pub(crate) const LOCK_LIMITED: &str = limited!(" FOR UPDATE OF executions");
-pub(crate) const LOCK_LIMITED_NOWAIT: &str = limited!(" FOR UPDATE OF executions NOWAIT");
+pub(crate) const LOCK_LIMITED: &str = limited!(" FOR UPDATE");
+pub(crate) const LOCK_LIMITED_NOWAIT: &str = limited!(" FOR UPDATE NOWAIT");

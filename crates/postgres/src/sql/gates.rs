@@ -114,6 +114,16 @@ pub(crate) const SAVE: &str = "
     FROM unnest($1::bigint[], $2::text[], $3::bigint[]) AS new (id, course, idle_at)
     WHERE gates.id = new.id";
 
+pub(crate) const DROP: &str = "
+    WITH gone AS (
+        DELETE FROM gates
+        WHERE id = ANY ($1)
+        RETURNING id
+    )
+    DELETE FROM passages
+    USING gone
+    WHERE passages.gate = gone.id";
+
 pub(crate) const DROP_OF: &str = "
     WITH gone AS (
         DELETE FROM gates

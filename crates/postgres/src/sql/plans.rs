@@ -196,6 +196,7 @@ fn hot_statements_use_their_indexes() {
         (gates::SAVE, "gates_pkey"),
         (gates::TRIM, "gates_idle"),
         (gates::TRIM, "passages_pkey"),
+        (gates::DROP, "gates_pkey"),
         (gates::DROP_OF, "gates_limit_id_namespace_key_key"),
         (gates::DROP_OF, "passages_pkey"),
         (passages::PAGES, "passages_pkey"),
@@ -351,6 +352,41 @@ fn ten_thousand_suspended_executions_cost_a_claim_and_a_tick_nothing() {
         assert_eq!(rows, before.1, "{sql}");
         // An index with thousands of entries is a block or two deeper than one with none.
         assert!(blocks <= before.0 + 2, "{blocks} blocks instead of {}: {sql}", before.0);
+    }
+    drop_schema(link);
+}
+
+/// So many before each of two gates, in three lanes on two routes.
+const BEFORE_GATES: &str = "
+    INSERT INTO executions (
+        id, uuid, namespace, lane, route, priority, rank, state, held, gated, since, gate,
+        created_at, epoch, attempt, retries, reclaims, run, beside
+    )
+    SELECT n, gen_random_uuid(), 1, n % 3, n / 3 % 2, 1000, n, 7, false, false, 0, 1 + n / 6 % 2,
+        0, 0, 0, 0, 0, 1, 0
+    FROM generate_series($from, $to) AS n;";
+
+#[test]
+fn the_next_ones_before_a_gate_cost_as_much_as_they_are_however_many_wait() {
+    let mut link = link("gates");
+    let add = |link: &mut Link, from: u32, to: u32| {
+        let sql = BEFORE_GATES.replace("$from", &from.to_string()).replace("$to", &to.to_string());
+        link.script(&sql).unwrap();
+    };
+    add(&mut link, 1, 240);
+    let asked = [
+        (executions::LOCK_LIMITED, "('{1}', '{8}')"),
+        (executions::CLAIM_ROUTE, "(1, 1, 10)"),
+        (executions::LOCK_DUE, "(1000, 100)"),
+    ];
+    let look = |link: &mut Link| asked.map(|(sql, values)| looked_at(link, sql, values));
+    let before = look(&mut link);
+    assert!(before[0].1 >= 6 * 8, "{before:?}");
+    add(&mut link, 241, 12_000);
+    for (((sql, _), (blocks, rows)), before) in asked.iter().zip(look(&mut link)).zip(before) {
+        assert_eq!(rows, before.1, "{sql}");
+        // An index with thousands of entries is a block or two deeper, for each row that is found.
+        assert!(blocks <= before.0 + before.1 + 2, "{blocks} blocks instead of {before:?}: {sql}");
     }
     drop_schema(link);
 }

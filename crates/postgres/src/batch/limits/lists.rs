@@ -131,6 +131,28 @@ impl Batch<'_> {
         Ok(heads.copied().cloned().collect())
     }
 
+    /// Adds what this round has freed from its gate to what may be claimed in a lane on some routes.
+    pub(in crate::batch) fn with_freed(
+        &self,
+        mut claimable: Vec<Execution>,
+        lane: LaneId,
+        routes: &[RouteId],
+        limit: usize,
+    ) -> Vec<Execution> {
+        let waited = self.known.limits.limited.values().flat_map(|found| &found.rows);
+        let freed = waited.filter_map(|row| self.round.executions.get(row)?.as_ref());
+        let meant = |one: &&Execution| {
+            one.claimable() && one.lane == lane && routes.binary_search(&one.route).is_ok()
+        };
+        let before = claimable.len();
+        claimable.extend(freed.filter(meant).cloned());
+        if claimable.len() > before {
+            claimable.sort_by_key(place);
+            claimable.truncate(limit);
+        }
+        claimable
+    }
+
     fn miss_limited(&mut self, gate: GateRow, each: usize) -> Error {
         let wanted = self.ask().limits.limited.entry(gate).or_default();
         *wanted = each.max(*wanted);

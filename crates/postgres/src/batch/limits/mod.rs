@@ -32,6 +32,9 @@ impl Batch<'_> {
 
     /// A gate as this round sees it, if that is known.
     fn current_gate(&self, row: GateRow) -> Option<Option<&Gate>> {
+        if self.round.limits.trimmed.contains(&row) {
+            return Some(None);
+        }
         if let Some(written) = self.round.limits.gates.get(&row) {
             return Some(Some(written));
         }
@@ -83,7 +86,7 @@ impl Batch<'_> {
             self.ask_gate_of(id, LimitSort::Budget, &one.budget, None);
         }
         for one in quotas {
-            self.ask_gate_of(id, LimitSort::Quota, &one.quota, one.key);
+            self.ask_gate_of(id, LimitSort::Quota, &one.quota, one.key.as_deref());
         }
     }
 }

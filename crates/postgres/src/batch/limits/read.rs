@@ -176,13 +176,13 @@ impl Batch<'_> {
         namespace: NamespaceId,
         sort: LimitSort,
         name: &str,
-        key: Option<String>,
+        key: Option<&str>,
     ) {
         // What is missed is noted, and the round runs again.
         let Ok(Some(limit)) = self.limit(namespace, sort, name) else { return };
         let by_tag = limit.quota().is_some_and(|terms| terms.by_tag.is_some());
         if key.is_some() || !by_tag {
-            let _ = self.gate(namespace, limit.row, key.as_deref().unwrap_or_default());
+            let _ = self.gate(namespace, limit.row, key.unwrap_or_default());
         }
     }
 

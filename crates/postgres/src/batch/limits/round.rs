@@ -1,6 +1,6 @@
 //! What a round wrote.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use everloom_core::{
@@ -20,6 +20,8 @@ pub(in crate::batch) struct NewLimits {
     pub(super) names: BTreeMap<LimitName, LimitRow>,
     pub(super) limits: BTreeMap<LimitRow, Option<Arc<Limit>>>,
     pub(super) gates: BTreeMap<GateRow, Gate>,
+    /// Idle gates that were read before they were trimmed.
+    pub(super) trimmed: BTreeSet<GateRow>,
     pub(super) uses: BTreeMap<UsePlace, Option<Use>>,
     pub(super) passages: BTreeMap<(GateRow, u64), Passage>,
     /// Up to which number those that were there before are gone.
@@ -50,6 +52,8 @@ impl NewLimits {
                 None => changes.dropped_uses.push(place),
             }
         }
+        self.gates.retain(|row, _| !self.trimmed.contains(row));
+        changes.dropped_gates.extend(self.trimmed);
         for (row, gate) in self.gates {
             if known.gates.get(&row).and_then(Option::as_ref) != Some(&gate) {
                 changes.gates.push(gate);

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use everloom_core::{
-    Error, Execution, Flow, Gate, GateRow, LaneId, Limit, LimitRow, NamespaceId, NamespaceLimits,
-    Passage, Result, RowId, Timestamp, Turn, Use, WriteLimits,
+    Error, Execution, Flow, Gate, GateCourse, GateRow, LaneId, Limit, LimitRow, NamespaceId,
+    NamespaceLimits, Passage, Result, RowId, Timestamp, Turn, Use, WriteLimits,
 };
 
 use super::super::read::missing;
 use super::super::{Batch, is_placeholder};
+use crate::exchange::GateName;
 
 impl WriteLimits for Batch<'_> {
     fn new_limit_row(&mut self) -> Result<LimitRow> {
@@ -44,8 +45,12 @@ impl WriteLimits for Batch<'_> {
 
     fn gate(&mut self, namespace: NamespaceId, limit: LimitRow, key: &str) -> Result<Gate> {
         let name = (limit, namespace, key.to_owned());
-        if let Some(Some(row)) = self.known.limits.gate_names.get(&name)
-            && let Some(Some(gate)) = self.current_gate(*row)
+        let known = self.known.limits.gate_names.get(&name).copied().flatten();
+        if let Some(row) = known.filter(|row| self.round.limits.trimmed.contains(row)) {
+            return Ok(self.begin_anew(row, name));
+        }
+        if let Some(row) = known
+            && let Some(Some(gate)) = self.current_gate(row)
         {
             return Ok(gate.clone());
         }
@@ -67,10 +72,18 @@ impl WriteLimits for Batch<'_> {
 
     fn trim_gates(&mut self, by: Timestamp, limit: usize) -> Result<usize> {
         let told = std::mem::replace(&mut self.overlay().limits.told_trimmed, true);
-        if self.known.limits.trimmed.is_none() {
+        let Some(trimmed) = self.known.limits.trimmed else {
             self.wants.limits.trim_gates = Some((by, limit));
-        }
-        Ok(self.known.limits.trimmed.filter(|_| !told).unwrap_or(0))
+            return Ok(0);
+        };
+        let trimmed = if told { 0 } else { trimmed };
+        // A load leaves those alone that were read: they may not be idle any more.
+        let rows = self.known.limits.gates.keys().filter_map(|row| self.current_gate(*row)?);
+        let idle = rows.filter(|gate| gate.idle_at.is_some_and(|at| at <= by));
+        let idle: Vec<GateRow> = idle.take(limit - trimmed).map(|gate| gate.row).collect();
+        let found = idle.len();
+        self.overlay().limits.trimmed.extend(idle);
+        Ok(trimmed + found)
     }
 
     fn put_use(&mut self, of: &Use) -> Result<()> {
@@ -135,5 +148,19 @@ impl WriteLimits for Batch<'_> {
         }
         self.overlay().limits.namespaces.insert(namespace, limits.clone());
         Ok(())
+    }
+}
+
+impl Batch<'_> {
+    /// A gate that this round has trimmed and is used again: the row stays, and says nothing.
+    fn begin_anew(&mut self, row: GateRow, (limit, namespace, key): GateName) -> Gate {
+        let course = GateCourse::default();
+        let gate = Gate { row, namespace, limit, key, course, idle_at: None };
+        let limits = &mut self.overlay().limits;
+        limits.trimmed.remove(&row);
+        limits.passages.retain(|place, _| place.0 != row);
+        limits.dropped_passages.insert(row, i64::MAX as u64);
+        limits.gates.insert(row, gate.clone());
+        gate
     }
 }

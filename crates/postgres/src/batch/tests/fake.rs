@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use everloom_core::{
-    Defaults, Epoch, Execution, MemoryStore, Read, Result, RowId, Source, Store, StoreInfo,
-    Timestamp, Transaction, Tx, WorkerRow,
+    Defaults, Epoch, Execution, ListScan, ListSlice, MemoryStore, Read, Result, RowId, Source,
+    Store, StoreInfo, Timestamp, Transaction, Tx, WorkerRow,
 };
 
 use super::{gates, mailbox, outputs, ties};
@@ -116,6 +116,17 @@ impl Rows for FakeRows<'_> {
     fn rollback(&mut self) {
         self.counts.rollbacks += 1;
         self.tx = None;
+    }
+
+    fn list(
+        &mut self,
+        filter: &ListScan,
+        below: Option<RowId>,
+        limit: usize,
+        scan: usize,
+    ) -> Result<ListSlice> {
+        let tx = self.tx.as_deref_mut().expect("the transaction is open");
+        tx.list(filter, below, limit, scan)
     }
 
     fn direct(&mut self) -> Box<dyn Read + '_> {

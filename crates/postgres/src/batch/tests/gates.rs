@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use everloom_core::{GateRow, LimitRow, Result, RowId, State, Transaction, Tx};
+use everloom_core::{Gate, GateRow, LimitRow, Result, RowId, State, Timestamp, Transaction, Tx};
 
 use crate::exchange::{Changes, Loaded, PASSAGES, Wants};
 
@@ -140,6 +140,13 @@ pub(super) fn write(tx: &mut dyn Tx, changes: &Changes) -> Result<()> {
     for gate in &changes.gates {
         tx.save_gate(gate)?;
     }
+    // Before all that is idle by itself.
+    let first = Timestamp::from_millis(-1);
+    for row in &changes.dropped_gates {
+        let gate = tx.gate_by_row(*row)?.expect("it was read");
+        tx.save_gate(&Gate { idle_at: Some(first), ..gate })?;
+    }
+    assert_eq!(tx.trim_gates(first, usize::MAX)?, changes.dropped_gates.len());
     for (gate, through) in &changes.dropped_passages {
         tx.drop_passages(*gate, *through)?;
     }

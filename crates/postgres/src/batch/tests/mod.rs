@@ -3,6 +3,7 @@
 mod fake;
 mod flows;
 mod gates;
+mod limits;
 mod loads;
 mod mail;
 mod mailbox;
