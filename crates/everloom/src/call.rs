@@ -36,8 +36,8 @@ impl SubmitCall {
     }
 
     /// Submitting again under the same key gives the first execution instead of a second.
-    pub fn key(self, key: impl ToString) -> Self {
-        self.with(|new| new.key(key.to_string()))
+    pub fn key(self, key: impl Into<String>) -> Self {
+        self.with(|new| new.key(key))
     }
 
     /// Into that queue.

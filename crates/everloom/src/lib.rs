@@ -95,3 +95,7 @@ pub mod postgres {
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/handlers.md")]
+struct Handlers;

@@ -213,7 +213,7 @@ impl<T> SpawnCall<T> {
     }
 
     /// Treated so.
-    pub fn policy(self, policy: Policy) -> Self {
+    pub fn policy(self, policy: &Policy) -> Self {
         self.with(|child| child.policy(policy.clone()))
     }
 

@@ -57,9 +57,12 @@ pub struct Worker {
     data: HashMap<TypeId, Arc<dyn Any + Send + Sync>>,
 }
 
+/// One run of a handler.
+type Run = dyn Fn(Ctx, Payload) -> BoxFuture<'static, Result<Payload, Error>> + Send + Sync;
+
 /// A handler, and how many of it may run at once.
 pub(crate) struct Handled {
-    run: Box<dyn Fn(Ctx, Payload) -> BoxFuture<'static, Result<Payload, Error>> + Send + Sync>,
+    run: Box<Run>,
     most: Option<usize>,
 }
 
