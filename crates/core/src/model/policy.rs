@@ -59,7 +59,7 @@ pub struct Policy {
     /// Whose turn it is when it is claimed, in a lane in which keys take turns.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fairness_key: Option<String>,
-    /// How many durable frames of its stream are kept (10 000).
+    /// How many durable frames of its stream are kept at least (10 000): up to a hundredth more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stream_retention: Option<u64>,
 }

@@ -231,7 +231,10 @@ impl Append {
         stream: &mut Stream,
     ) -> Result<()> {
         let retention = execution.policy.stream_retention();
-        drop_oldest(tx, stream.execution, false, &mut stream.state.durable, retention)?;
+        // Many at a time cost less than one by one.
+        if stream.state.durable.frames > retention + retention / SPARE {
+            drop_oldest(tx, stream.execution, false, &mut stream.state.durable, retention)?;
+        }
         let newest = self.frames.iter().rev().find_map(|frame| match frame.keep {
             FrameMode::Live(live) => Some(live),
             FrameMode::Durable | FrameMode::Summary => None,
@@ -289,6 +292,9 @@ fn chunk(
         bytes: frames.iter().flat_map(|frame| &frame.payload.bytes).copied().collect(),
     }
 }
+
+/// One frame more than the policy says is kept for so many.
+const SPARE: u64 = 100;
 
 fn drop_oldest(
     tx: &mut dyn Tx,
