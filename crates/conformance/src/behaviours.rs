@@ -766,6 +766,7 @@ macro_rules! behaviours {
                 work_can_not_name_limits_that_are_not_there
                 defaults_that_name_a_limit_that_was_removed_are_refused_at_submission
                 work_whose_limit_was_removed_can_not_be_replayed
+                a_flow_whose_limit_was_removed_takes_no_more_members
                 limits_of_a_policy_are_checked
                 dimensions_nobody_declared_are_refused
                 spends_that_make_no_sense_are_refused

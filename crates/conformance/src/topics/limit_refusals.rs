@@ -127,6 +127,23 @@ pub fn work_whose_limit_was_removed_can_not_be_replayed(lab: &mut Lab) {
     lab.ok(replay(lease.id()));
 }
 
+pub fn a_flow_whose_limit_was_removed_takes_no_more_members(lab: &mut Lab) {
+    lab.ok(make(at_once(1)));
+    let quotas = policy(json!({ "quotas": [{ "quota": "q" }] }));
+    let new = NewFlow { policy: quotas, ..NewFlow::new() };
+    let created = lab.ok(CreateFlow { namespace: ns(), flow: new });
+    let CreateFlowOutcome::Created { id } = created else { panic!("{created:?}") };
+    lab.ok(delete_quota("q"));
+    let more = || ExtendFlow { nodes: vec![node("a")], ..extend(id, 0) };
+    missing(lab, more(), "flow.policy.quotas");
+    let execution = lab.submit(work());
+    let add = || AddExecution { namespace: ns(), flow: id, execution, node: None };
+    missing(lab, add(), "flow.policy.quotas");
+    lab.ok(make(at_once(1)));
+    lab.ok(more());
+    lab.ok(add());
+}
+
 pub fn limits_of_a_policy_are_checked(lab: &mut Lab) {
     let twice = json!([{ "quota": "q" }, { "quota": "q" }]);
     let many: Vec<_> = (0..17).map(|n| json!({ "budget": format!("b{n}") })).collect();

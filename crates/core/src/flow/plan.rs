@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::graph::{NewEdge, NewNode, Upstream, check_nodes, find_cycle, tell_cycle};
 use crate::command::Context;
+use crate::limit::check_named;
 use crate::model::{Check, Code, Error, Execution, Flow, Limits, Namespace, Result, RowId, State};
 use crate::store::Read;
 use crate::submit::{Refusals, check_routes, may_enter};
@@ -52,6 +53,10 @@ impl<'a> Plan<'a> {
             }
         }
         check.finish()?;
+        if let Some(flow) = flow {
+            // An open flow without members does not keep what it names from being removed.
+            check_named(read, namespace, &flow.terms.policy, "flow.policy.")?;
+        }
         plan.refuse_entry(read, cx, namespace)?;
         Ok(plan)
     }

@@ -142,6 +142,8 @@ impl Command for AddExecution {
                 format!("`{node}` is the name of a node that is in the flow"),
             ));
         }
+        let namespace = tx.namespace_by_id(flow.namespace)?;
+        check_named(tx, Some(&namespace), &flow.terms.policy, "flow.policy.")?;
         execution.member = Some(Arc::new(Member { flow: flow.row, flow_id: flow.id, node }));
         execution.gated = flow.held;
         tx.save_member(&execution)?;
