@@ -1,7 +1,6 @@
 //! Recorded steps: what a handler has done, so that it is not done again.
 
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
 use crate::command::{Command, Context, Query};
 use crate::event::default_page;
@@ -119,25 +118,16 @@ impl RecordStep {
             return Ok(None);
         };
         if step.facts.kind != self.kind {
-            return Err(diverged(&step, &self.kind));
+            return Err(Error::steps_diverged(
+                &step.name,
+                step.occurrence,
+                &step.facts.kind,
+                &self.kind,
+            ));
         }
         let earlier = tx.step_results(execution.row, &[step.seq])?.pop();
         Ok(Some(StepRecorded { seq: step.seq, earlier }))
     }
-}
-
-fn diverged(step: &Step, kind: &str) -> Error {
-    let Step { name, occurrence, .. } = step;
-    Error::new(
-        Code::StepsDiverged,
-        format!(
-            "step `{name}` number {occurrence} was recorded as `{}` and is `{kind}` now: the \
-             handler has changed; give the changed step a new name, or replay the execution from \
-             this step",
-            step.facts.kind
-        ),
-    )
-    .with_details(json!({ "name": name, "occurrence": occurrence, "recorded": step.facts.kind }))
 }
 
 /// A recorded step as a reader sees it.

@@ -234,6 +234,20 @@ impl Error {
             .with_details(serde_json::json!({ "why": why }))
     }
 
+    /// Another kind of step was recorded under that name than the handler takes now.
+    pub fn steps_diverged(name: &str, occurrence: u32, recorded: &str, kind: &str) -> Self {
+        let message = format!(
+            "step `{name}` number {occurrence} was recorded as `{recorded}` and is `{kind}` now: the \
+             handler has changed; give the changed step a new name, or replay the execution from \
+             this step"
+        );
+        Self::new(Code::StepsDiverged, message).with_details(serde_json::json!({
+            "name": name,
+            "occurrence": occurrence,
+            "recorded": recorded,
+        }))
+    }
+
     /// A bug: what should be impossible has happened.
     pub fn bug(message: impl Into<String>) -> Self {
         Self::new(Code::Internal, message)

@@ -4,7 +4,9 @@ use std::future::{Future, IntoFuture};
 use std::marker::PhantomData;
 use std::time::Duration;
 
-use everloom_core::{Backoff, Code, Failure, FailureClass, Payload, RecordStep, RetryPolicy};
+use everloom_core::{
+    Backoff, Code, Error as Refusal, Failure, FailureClass, Payload, RecordStep, RetryPolicy,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -201,13 +203,8 @@ impl Ctx {
         let memory = self.memory();
         let Some(step) = memory.steps.get(&(name.to_owned(), occurrence)) else { return Ok(None) };
         if step.kind != kind {
-            return Err(Error::permanent(format!(
-                "step `{name}` number {occurrence} was recorded as `{}` and is `{kind}` now: the \
-                 handler has changed; give the changed step a new name, or replay the execution \
-                 from this step",
-                step.kind
-            ))
-            .category(Code::StepsDiverged.as_str()));
+            let diverged = Refusal::steps_diverged(name, occurrence, &step.kind, kind);
+            return Err(diverged.into());
         }
         Ok(Some(step.result.clone().unwrap_or_default()))
     }
