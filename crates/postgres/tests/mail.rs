@@ -8,7 +8,7 @@ mod deeds;
 use std::fmt::Debug;
 
 use common::Schema;
-use deeds::{Deed, Dice, Stopped, at, deed};
+use deeds::{Deed, Dice, Stopped, answers, at, deed, transact};
 use everloom_core::*;
 use uuid::Uuid;
 
@@ -234,24 +234,6 @@ fn next_run(row: RowId) -> Deed {
         execution.run += 1;
         tx.save(&execution)
     })
-}
-
-/// Does all of it in one transaction, in as many rounds as it takes.
-fn transact<T>(store: &mut dyn Store, work: impl Fn(&mut dyn Tx) -> Result<T>) -> T {
-    let mut tx = store.begin().unwrap();
-    let now = tx.last_now().unwrap();
-    for _ in 0..20 {
-        let done = work(&mut *tx);
-        if !tx.load_missing().unwrap() {
-            tx.commit(now).unwrap();
-            return done.unwrap();
-        }
-    }
-    panic!("it asks for more and more");
-}
-
-fn answers(tx: &mut dyn Tx, deeds: &[Deed]) -> Result<Vec<String>> {
-    deeds.iter().map(|deed| deed(tx)).collect()
 }
 
 /// All that a snapshot says about some executions.

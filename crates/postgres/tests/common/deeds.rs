@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use everloom_core::{Clock, Result, Timestamp, Tx};
+use everloom_core::{Clock, Result, Store, Timestamp, Tx};
 
 pub(crate) struct Stopped;
 
@@ -37,4 +37,22 @@ pub(crate) type Deed = Box<dyn Fn(&mut dyn Tx) -> Result<String>>;
 
 pub(crate) fn deed<T: Debug>(deed: impl Fn(&mut dyn Tx) -> Result<T> + 'static) -> Deed {
     Box::new(move |tx| Ok(format!("{:?}", deed(tx)?)))
+}
+
+/// Does all of it in one transaction, in as many rounds as it takes.
+pub(crate) fn transact<T>(store: &mut dyn Store, work: impl Fn(&mut dyn Tx) -> Result<T>) -> T {
+    let mut tx = store.begin().unwrap();
+    let now = tx.last_now().unwrap();
+    for _ in 0..20 {
+        let done = work(&mut *tx);
+        if !tx.load_missing().unwrap() {
+            tx.commit(now).unwrap();
+            return done.unwrap();
+        }
+    }
+    panic!("it asks for more and more");
+}
+
+pub(crate) fn answers(tx: &mut dyn Tx, deeds: &[Deed]) -> Result<Vec<String>> {
+    deeds.iter().map(|deed| deed(tx)).collect()
 }
