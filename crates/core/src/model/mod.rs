@@ -1,5 +1,6 @@
 //! The nouns: ids, time, payloads, policy, the state of an execution, errors and limits.
 
+mod axes;
 mod check;
 mod condition;
 mod error;
@@ -22,6 +23,7 @@ mod tally;
 mod time;
 mod transition;
 
+pub use axes::{Attempt, Axes, Blocking, Eligibility, Ownership, Phase};
 pub(crate) use check::Check;
 pub use check::Violation;
 pub use condition::{Condition, Distinct};
@@ -54,9 +56,8 @@ pub use rows::{
 };
 pub use signing::{KeyState, SigningKey, SigningSecret};
 pub use state::{
-    Attempt, Axes, Blocked, Blocking, CancelRequest, DelayCause, Eligibility, End, EndReason,
-    Grant, Lease, Limited, LimitedBy, Outcome, Ownership, PauseRequest, Phase, Ready, State,
-    StateColumns, Status, Timer,
+    Blocked, CancelRequest, DelayCause, End, EndReason, Grant, Lease, Limited, LimitedBy, Outcome,
+    PauseRequest, Ready, State, StateColumns, Status, Timer,
 };
 pub use step::{Step, StepFacts};
 pub use stream::{
