@@ -72,6 +72,7 @@ pub(super) enum Freed {
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// What a gate has room for.
+#[derive(Clone)]
 enum Room {
     Places(u64),
     /// As many as each says itself, less those there are.
@@ -163,14 +164,6 @@ impl Room {
             }
         }
     }
-
-    fn copy(&self) -> Self {
-        match self {
-            Self::Places(places) => Self::Places(*places),
-            Self::Slots(active) => Self::Slots(*active),
-            Self::Budget(limit, course) => Self::Budget(Arc::clone(limit), course.clone()),
-        }
-    }
 }
 
 /// Whether what waits has room.
@@ -199,7 +192,7 @@ fn free_some(tx: &mut dyn Tx, cx: &Context, gate: &mut Gate) -> Result<Freed> {
         let mut misses = Misses::default();
         let mut more = false;
         for queue in waiting.chunk_by(|one, other| queue_of(one) == queue_of(other)) {
-            let place = rooms.entry(queue_of(&queue[0])).or_insert_with(|| (whole.copy(), 0));
+            let place = rooms.entry(queue_of(&queue[0])).or_insert_with(|| (whole.clone(), 0));
             let (room, freed) = place;
             let mut full = false;
             for execution in queue {
