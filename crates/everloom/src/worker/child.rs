@@ -124,10 +124,10 @@ impl Ctx {
             None => {
                 let of = ids.clone();
                 let found = self.wait(Wait::Children { of, need }, |memory| {
-                    let over = memory.waits.children.iter();
-                    let over: Vec<_> = over.map(|(id, bound)| (*id, bound.clone())).collect();
-                    let all = over.iter().any(|(id, _)| ids.contains(id));
-                    all.then_some(over)
+                    // Taken along, because they may be waited for again when more of them are over.
+                    let told = |id: &ExecutionId| memory.waits.children.remove_entry(id);
+                    let over: Vec<_> = ids.iter().filter_map(told).collect();
+                    (!over.is_empty()).then_some(over)
                 });
                 let found = found.await;
                 let of_id = |id: &ExecutionId| {

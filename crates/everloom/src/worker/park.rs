@@ -220,7 +220,7 @@ impl Ctx {
     }
 
     async fn sleep_as(&self, name: &str, until: Timestamp) -> Result<(), Error> {
-        let until = self.recorded_time(name, until).await?;
+        let until = self.recorded_time(name, self.occurrence(name), until).await?;
         if self.now() < until {
             self.wait(Wait::Time(until), |_| None::<()>).await;
         }
@@ -232,9 +232,9 @@ impl Ctx {
     pub(super) async fn recorded_time(
         &self,
         name: &str,
+        occurrence: u32,
         until: Timestamp,
     ) -> Result<Timestamp, Error> {
-        let occurrence = self.occurrence(name);
         let recorded = match self.recorded(name, occurrence, "sleep")? {
             Some(recorded) => recorded,
             None => self.record(name, occurrence, "sleep", until.into_output()?).await?,

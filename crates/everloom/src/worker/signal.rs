@@ -67,12 +67,13 @@ impl Ctx {
             namespace: self.here(),
             ..CreateWaitpoint::new(self.lease(), key.clone())
         };
-        let ticket = match self.recorded(&key, 0, "signal")? {
+        let occurrence = self.occurrence(&key);
+        let ticket = match self.recorded(&key, occurrence, "signal")? {
             // It has answered, and its waitpoint has closed.
             Some(_) => None,
             None => Some(self.apply(create).await?.ticket),
         };
-        Ok(Callback { ctx: self.clone(), key, ticket })
+        Ok(Callback { ctx: self.clone(), key, occurrence, ticket })
     }
 
     /// Asks people for approval, and waits for their answer, holding nothing meanwhile.
@@ -93,6 +94,7 @@ impl Ctx {
 pub struct Callback {
     ctx: Ctx,
     key: String,
+    occurrence: u32,
     ticket: Option<Ticket>,
 }
 
@@ -105,7 +107,7 @@ impl Callback {
     /// Waits for the answer.
     pub fn answer<T: FromInput>(self) -> SignalWait<T> {
         SignalWait {
-            occurrence: self.ctx.occurrence(&self.key),
+            occurrence: self.occurrence,
             ctx: self.ctx,
             condition: Condition::at(&self.key),
             reason: SuspendReason::WaitingForCallback,
@@ -132,7 +134,10 @@ impl<T: FromInput + 'static> SignalWait<T> {
             return Ok(Some(recorded).filter(|recorded| recorded.content_type != NOTHING));
         }
         let until = match until {
-            Some(until) => Some(ctx.recorded_time(&format!("{name} in time"), until).await?),
+            Some(until) => {
+                let deadline = format!("{name} in time");
+                Some(ctx.recorded_time(&deadline, occurrence, until).await?)
+            }
             None => None,
         };
         let take = |memory: &mut Memory| {

@@ -5,10 +5,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use everloom::handler::Error;
+use everloom::test::TestKit;
 use everloom::{
     Backoff, Ctx, DeliverSignal, Engine, Payload, Policy, Result, RetryPolicy, RunningWorker,
     Status, Worker,
 };
+use tokio::sync::Semaphore;
 
 #[derive(Default)]
 struct Calls(AtomicUsize);
@@ -135,5 +137,58 @@ async fn shutting_down_gives_back_what_does_not_end_and_counts_no_failure() -> R
     assert_eq!(worker.shutdown(Duration::ZERO).await.given_back, 1);
     let execution = engine.get(id).await?;
     assert_eq!((execution.status, execution.retries), (Status::Waiting, 0));
+    Ok(())
+}
+
+struct Gate(Arc<Semaphore>);
+
+#[tokio::test]
+async fn children_that_were_waited_for_can_be_waited_for_again() {
+    let engine = engine().await;
+    let gate = Arc::new(Semaphore::new(1));
+    let child = |ctx: Ctx, number: u32| async move {
+        // Only the first one passes before the handler has seen it.
+        let passed = Arc::clone(&ctx.data::<Gate>().0).acquire_owned().await;
+        passed.expect("the gate stays").forget();
+        Ok::<_, Error>(number)
+    };
+    let both = |ctx: Ctx| async move {
+        let children = ctx.spawn_all::<u32, _>("child", &[7, 7]).await?;
+        let (_, first) = ctx.join_any(children.clone()).await?;
+        ctx.data::<Gate>().0.add_permits(1);
+        let mut sum = first?;
+        for number in ctx.join_all(children).await? {
+            sum += number?;
+        }
+        Ok::<_, Error>(sum)
+    };
+    let worker = Worker::new(engine.clone())
+        .handle("child", child)
+        .handle("both", both)
+        .data(Gate(gate))
+        .start();
+    let sum: u32 = engine.submit("both", &()).result().await.unwrap();
+    assert_eq!(sum, 21);
+    stop(worker).await;
+}
+
+#[tokio::test]
+async fn a_wait_keeps_its_own_end_however_often_the_handler_runs() -> Result<()> {
+    let handler = |ctx: Ctx| async move {
+        let first = ctx.wait_for::<u32>("go").within(Duration::from_secs(60)).await?;
+        let second = ctx.wait_for::<u32>("go").within(Duration::from_secs(3600)).await?;
+        Ok::<_, Error>((first, second))
+    };
+    let kit = TestKit::new(|worker| worker.handle("work", handler)).await?;
+    let id = kit.engine().submit("work", &()).await?.id();
+    kit.advance(Duration::from_secs(30)).await?;
+    let payload = Payload::json(&1).unwrap();
+    kit.engine().deliver_signal(DeliverSignal { payload, ..DeliverSignal::new(id, "go") }).await?;
+    kit.advance(Duration::from_secs(100)).await?;
+    kit.engine().resume(id).await?;
+    kit.advance(Duration::from_secs(600)).await?;
+    assert_eq!(kit.engine().get(id).await?.status, Status::Suspended);
+    kit.advance(Duration::from_secs(3600)).await?;
+    assert_eq!(kit.result::<(Option<u32>, Option<u32>)>(id).await?, (Some(1), None));
     Ok(())
 }
