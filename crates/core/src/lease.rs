@@ -1,6 +1,5 @@
 //! Holding a lease: the fence every worker's write passes, renewing, and reporting progress.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -71,17 +70,6 @@ pub(crate) fn load(read: &mut dyn Read, namespace: &str, id: ExecutionId) -> Res
         None => None,
     };
     found.ok_or_else(|| Error::not_found("execution", format!("{id} in namespace `{namespace}`")))
-}
-
-/// The namespace that must exist for something in it to be there.
-pub(crate) fn namespace_of(
-    read: &mut dyn Read,
-    namespace: &str,
-    noun: &str,
-    name: &str,
-) -> Result<Arc<Namespace>> {
-    read.namespace(namespace)?
-        .ok_or_else(|| Error::not_found(noun, format!("`{name}` in namespace `{namespace}`")))
 }
 
 /// The lease of an execution that passed the fence.

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::command::{Command, Context};
 use crate::event::{EventKind, NewEvent};
 use crate::limit::check_named;
-use crate::model::{Check, Defaults, Namespace, Result, default_name};
-use crate::store::Tx;
+use crate::model::{Check, Defaults, Error, Namespace, Result, default_name};
+use crate::store::{Read, Tx};
 
 /// Sets what later submissions into a namespace inherit; creates it if need be.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -44,4 +44,15 @@ pub(crate) fn used(tx: &mut dyn Tx, name: &str) -> Result<Arc<Namespace>> {
         Some(namespace) => Ok(namespace),
         None => tx.put_namespace(name, &Defaults::default()),
     }
+}
+
+/// The namespace that must exist for something in it to be there.
+pub(crate) fn namespace_of(
+    read: &mut dyn Read,
+    namespace: &str,
+    noun: &str,
+    name: &str,
+) -> Result<Arc<Namespace>> {
+    read.namespace(namespace)?
+        .ok_or_else(|| Error::not_found(noun, format!("`{name}` in namespace `{namespace}`")))
 }

@@ -15,12 +15,13 @@ use crate::command::{Command, Context};
 use crate::event::EventKind;
 use crate::flow::{self, Cascade, FlowWork};
 use crate::lane;
-use crate::lease::{load, namespace_of};
+use crate::lease::load;
 use crate::model::{
     Amounts, BudgetUse, Check, Execution, ExecutionId, Flow, FlowId, Lane, Limit, LimitPlace,
     LimitRow, LimitSort, LimitUses, Limits, Namespace, Policy, QuotaUse, Result, RowId, State,
     check_uses, default_name,
 };
+use crate::namespace::namespace_of;
 use crate::store::Tx;
 
 /// Which limit.

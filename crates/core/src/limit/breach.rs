@@ -94,7 +94,7 @@ pub(crate) fn bite(
         return Ok(Slice::Done);
     }
     let limit = tx.limit_by_row(limit)?;
-    let (mut gate, _) = budget_gate(tx, cx, &limit)?;
+    let mut gate = budget_gate(tx, cx, &limit)?;
     if budget_course(&mut gate)?.breach.as_ref().is_none_or(|breach| breach.at != at) {
         return Ok(Slice::Done);
     }
@@ -227,7 +227,7 @@ fn still_bites(
     let Some(limit) = tx.limit(execution.namespace, LimitSort::Budget, budget)? else {
         return Ok(None);
     };
-    let (mut gate, _) = budget_gate(tx, cx, &limit)?;
+    let mut gate = budget_gate(tx, cx, &limit)?;
     let bites = budget_course(&mut gate)?.breach.is_some();
     Ok(bites.then_some(limit))
 }
@@ -256,7 +256,7 @@ pub(crate) fn pause(tx: &mut dyn Tx, cx: &Context, execution: &mut Execution) ->
     if stops(tx, cx, execution)? {
         return Ok(());
     }
-    let (gate, _) = budget_gate(tx, cx, &limit)?;
+    let gate = budget_gate(tx, cx, &limit)?;
     let by = LimitedBy::Budget(budget.clone());
     let state = State::Limited(Limited { gate: gate.row, by, then: Ready::Waiting });
     let data = json!({ "budget": budget });
@@ -265,6 +265,6 @@ pub(crate) fn pause(tx: &mut dyn Tx, cx: &Context, execution: &mut Execution) ->
     tx.save(execution)?;
     log(tx, cx, execution, EventKind::Paused, Some(&worker), Some(data))?;
     // What it had put by came back to the gate.
-    let (mut gate, _) = budget_gate(tx, cx, &limit)?;
+    let mut gate = budget_gate(tx, cx, &limit)?;
     wait(tx, cx, &mut gate)
 }

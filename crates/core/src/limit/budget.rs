@@ -11,12 +11,13 @@ use super::queue::open;
 use crate::cancel::operator;
 use crate::command::{Command, Context};
 use crate::event::{EventKind, NewEvent};
-use crate::lease::{load, namespace_of};
+use crate::lease::load;
 use crate::model::{
     Amounts, BudgetTerms, Check, Code, Error, ExecutionId, Limit, LimitSort, LimitTerms, Limits,
     NamespaceId, Result, default_name,
 };
 use crate::namespace;
+use crate::namespace::namespace_of;
 use crate::store::{Read, Tx};
 
 /// Makes a budget. Making the same one again changes nothing.
@@ -141,7 +142,7 @@ impl Command for UpdateBudget {
         if limit.budget() == Some(&self.terms) {
             return Ok(());
         }
-        let (mut gate, _) = budget_gate(tx, cx, &limit)?;
+        let mut gate = budget_gate(tx, cx, &limit)?;
         let terms = LimitTerms::Budget(self.terms.clone());
         let limit = Limit { terms, ..Limit::clone(&limit) };
         tx.put_limit(&limit)?;
@@ -181,7 +182,7 @@ impl Command for ResetBudget {
         check.name("by", &self.by);
         check.finish()?;
         let limit = load_budget(tx, &self.namespace, &self.budget)?;
-        let (mut gate, _) = budget_gate(tx, cx, &limit)?;
+        let mut gate = budget_gate(tx, cx, &limit)?;
         budget_course(&mut gate)?.reset(cx.now);
         let data = json!({ "budget": self.budget, "by": self.by });
         note(tx, cx, EventKind::BudgetReset, limit.namespace, data)?;
@@ -226,7 +227,7 @@ impl Command for ReleaseBudget {
         if of.share.spent.is_empty() {
             return Ok(BudgetReleased::default());
         }
-        let (mut gate, _) = budget_gate(tx, cx, &limit)?;
+        let mut gate = budget_gate(tx, cx, &limit)?;
         let course = budget_course(&mut gate)?;
         let amounts = std::mem::take(&mut of.share.spent);
         // What was spent before the budget began anew is not in its count any more.

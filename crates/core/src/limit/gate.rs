@@ -94,23 +94,18 @@ pub(crate) fn admit(
     }
 }
 
-/// The limit of a budget and its gate as it is now; nothing if there is no such budget any more.
-pub(super) fn budget_gate(
-    tx: &mut dyn Tx,
-    cx: &Context,
-    limit: &Arc<Limit>,
-) -> Result<(Gate, bool)> {
+/// The gate of a budget as it is now: in a new period if the last one is over.
+pub(super) fn budget_gate(tx: &mut dyn Tx, cx: &Context, limit: &Limit) -> Result<Gate> {
     let mut gate = tx.gate(limit.namespace, limit.row, "")?;
     let terms = budget_terms(limit)?;
     let course = gate.course.budget.get_or_insert_with(|| BudgetCourse::begin(terms, cx.now));
-    let renewed = course.roll(terms, cx.now);
-    if renewed {
+    if course.roll(terms, cx.now) {
         tx.save_gate(&gate)?;
         let data = json!({ "budget": limit.name, "by": "clock" });
         let event = NewEvent::new(EventKind::BudgetReset, cx.now, limit.namespace);
         tx.add_event(&NewEvent { data: Some(data), ..event })?;
     }
-    Ok((gate, renewed))
+    Ok(gate)
 }
 
 pub(super) fn budget_terms(limit: &Limit) -> Result<&BudgetTerms> {
@@ -131,7 +126,7 @@ fn budget_bar(
     let Some(limit) = tx.limit(execution.namespace, LimitSort::Budget, &one.budget)? else {
         return Ok(None);
     };
-    let (gate, _) = budget_gate(tx, cx, &limit)?;
+    let gate = budget_gate(tx, cx, &limit)?;
     let by = LimitedBy::Budget(one.budget.clone());
     Ok(Some(Bar { gate, by, terms: Terms::Budget { limit, estimate: one.estimate.clone() } }))
 }

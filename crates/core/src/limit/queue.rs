@@ -307,7 +307,7 @@ pub(crate) fn look(tx: &mut dyn Tx, cx: &Context, row: GateRow, due: Timestamp) 
     gate.course.wake_at = None;
     if gate.course.budget.is_some() {
         let limit = tx.limit_by_row(gate.limit)?;
-        gate.course.budget = budget_gate(tx, cx, &limit)?.0.course.budget;
+        gate.course.budget = budget_gate(tx, cx, &limit)?.course.budget;
     }
     let freed = match gate.course.waiting {
         0 => Freed::None,

@@ -8,8 +8,8 @@ use super::find;
 use crate::chore::ChoreKind;
 use crate::command::{Command, Context};
 use crate::event::{EventKind, NewEvent};
-use crate::lease::namespace_of;
 use crate::model::{Check, Limit, LimitSort, LimitTerms, QuotaTerms, Result, default_name};
+use crate::namespace::namespace_of;
 use crate::store::Tx;
 
 /// Makes a quota. Making the same one again changes nothing.

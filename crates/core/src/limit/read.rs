@@ -1,6 +1,7 @@
 //! How much of budgets and quotas is used, and what waits for them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -10,11 +11,12 @@ use super::gate::budget_terms;
 use super::queue::opens_at;
 use crate::command::{Context, Query};
 use crate::event::default_page;
-use crate::lease::{load, namespace_of};
+use crate::lease::load;
 use crate::model::{
     Amounts, Breach, BudgetCourse, BudgetTerms, Error, ExecutionId, Gate, Limit, LimitPlace,
     LimitSort, LimitTerms, Limited, LimitedBy, QuotaTerms, Result, Timestamp, default_name,
 };
+use crate::namespace::namespace_of;
 use crate::page::{check_page, cut};
 use crate::store::Read;
 
@@ -127,6 +129,21 @@ fn budget_status(read: &mut dyn Read, cx: &Context, limit: &Limit) -> Result<Bud
     })
 }
 
+/// Limits of a sort by name, and where to read on.
+fn page(
+    read: &mut dyn Read,
+    namespace: &str,
+    sort: LimitSort,
+    after: Option<&str>,
+    limit: usize,
+) -> Result<(Vec<Arc<Limit>>, Option<String>)> {
+    check_page(limit)?;
+    let Some(namespace) = read.namespace(namespace)? else { return Ok((vec![], None)) };
+    let mut found = read.limits(namespace.id, sort, after, limit + 1)?;
+    let next = cut(&mut found, limit, |last| last.name.clone());
+    Ok((found, next))
+}
+
 /// Lists the budgets of a namespace.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -157,13 +174,8 @@ impl Query for ListBudgets {
     type Output = BudgetPage;
 
     fn run(&self, read: &mut dyn Read, cx: &Context) -> Result<BudgetPage> {
-        check_page(self.limit)?;
-        let Some(namespace) = read.namespace(&self.namespace)? else {
-            return Ok(BudgetPage::default());
-        };
         let after = self.after.as_deref();
-        let mut found = read.limits(namespace.id, LimitSort::Budget, after, self.limit + 1)?;
-        let next = cut(&mut found, self.limit, |last| last.name.clone());
+        let (found, next) = page(read, &self.namespace, LimitSort::Budget, after, self.limit)?;
         let budgets: Result<_> = found.iter().map(|limit| budget_status(read, cx, limit)).collect();
         Ok(BudgetPage { budgets: budgets?, next })
     }
@@ -293,13 +305,8 @@ impl Query for ListQuotas {
     type Output = QuotaPage;
 
     fn run(&self, read: &mut dyn Read, cx: &Context) -> Result<QuotaPage> {
-        check_page(self.limit)?;
-        let Some(namespace) = read.namespace(&self.namespace)? else {
-            return Ok(QuotaPage::default());
-        };
         let after = self.after.as_deref();
-        let mut found = read.limits(namespace.id, LimitSort::Quota, after, self.limit + 1)?;
-        let next = cut(&mut found, self.limit, |last| last.name.clone());
+        let (found, next) = page(read, &self.namespace, LimitSort::Quota, after, self.limit)?;
         let quotas: Result<_> =
             found.iter().map(|limit| quota_status(read, cx, limit, None, KEYS)).collect();
         Ok(QuotaPage { quotas: quotas?, next })

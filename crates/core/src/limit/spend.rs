@@ -300,7 +300,7 @@ impl Account {
         let terms = budget_terms(limit)?;
         let counted = amounts.iter().filter(|(name, _)| terms.dimensions.contains_key(*name));
         let amounts = counted.map(|(name, amount)| (name.clone(), *amount)).collect();
-        let (gate, _) = budget_gate(tx, cx, limit)?;
+        let gate = budget_gate(tx, cx, limit)?;
         let of = execution.map(|execution| use_of(tx, execution, limit.row)).transpose()?;
         Ok(Self { limit: Arc::clone(limit), gate, of, amounts })
     }

@@ -9,7 +9,7 @@ use crate::event::{EventKind, log};
 use crate::lease::fence;
 use crate::model::{
     Check, Chunk, ChunkFacts, Code, Error, Execution, FrameFacts, FrameKind, FrameMode, KeptFrames,
-    LeaseToken, Limits, Liveness, Payload, Rate, Result, Stream, StreamClosed, StreamEnd,
+    LeaseToken, Limits, Liveness, Payload, Rate, Result, RowId, Stream, StreamClosed, StreamEnd,
     StreamState, Summary, default_name,
 };
 use crate::store::Tx;
@@ -298,7 +298,7 @@ const SPARE: u64 = 100;
 
 fn drop_oldest(
     tx: &mut dyn Tx,
-    execution: crate::model::RowId,
+    execution: RowId,
     live: bool,
     kept: &mut KeptFrames,
     keeps: u64,
