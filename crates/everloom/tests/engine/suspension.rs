@@ -97,28 +97,37 @@ async fn race(engine: &Engine) {
             (id, engine.deliver_signal(signal).await)
         });
     }
+    let mut expected = Vec::with_capacity(RACERS);
     while let Some(raced) = racing.join_next().await {
         let (id, delivered) = raced.unwrap();
-        let expected = match delivered {
+        expected.push(match delivered {
             Ok(delivered) => {
                 assert_eq!(delivered.effect, Effect::Resumed { status: Status::Resumable });
-                EventKind::Resumed
+                (id, EventKind::Resumed)
             }
             // The waitpoint was gone or closed: its execution timed out.
             Err(error) => {
                 assert!([Code::NotFound, Code::Closed].contains(&error.code()), "{error}");
-                EventKind::Cancelled
+                (id, EventKind::Cancelled)
             }
-        };
-        let filter = EventFilter { execution: Some(id), ..EventFilter::default() };
-        let read = ReadEvents { filter, limit: Limits::PAGE, ..ReadEvents::default() };
-        let events = engine.events(read).await.unwrap().events.into_iter();
-        let ends: Vec<_> = events
-            .map(|event| event.kind)
-            .filter(|kind| matches!(kind, EventKind::Resumed | EventKind::Cancelled))
-            .collect();
-        assert_eq!(ends, [expected]);
+        });
     }
+    // Events appear a moment after their commit.
+    for (id, _) in &expected {
+        until(async || !ends(engine, *id).await.is_empty()).await;
+    }
+    for (id, expected) in expected {
+        assert_eq!(ends(engine, id).await, [expected]);
+    }
+}
+
+/// How the wait of an execution ended, as the log tells it.
+async fn ends(engine: &Engine, id: ExecutionId) -> Vec<EventKind> {
+    let filter = EventFilter { execution: Some(id), ..EventFilter::default() };
+    let read = ReadEvents { filter, limit: Limits::PAGE, ..ReadEvents::default() };
+    let events = engine.events(read).await.unwrap().events.into_iter();
+    let ends = |kind: &EventKind| matches!(kind, EventKind::Resumed | EventKind::Cancelled);
+    events.map(|event| event.kind).filter(ends).collect()
 }
 
 /// Executions that wait for signals while processes die.
