@@ -132,6 +132,8 @@ async fn survive_kills(url: &str, scratch: &Scratch) {
     assert_eq!(stopped.counts.cancelled, WIDTH as u64 + 1);
     for (flow, below) in [(skipped, Status::Skipped), (cancelled, Status::Cancelled)] {
         assert_eq!(count(&engine, flow, below).await, WIDTH + usize::from(flow == cancelled));
+        // Events appear a moment after their commit.
+        until(async || ends(&engine, flow).await > 0).await;
         assert_eq!(ends(&engine, flow).await, 1);
     }
     engine.close(Duration::from_secs(5)).await;
